@@ -1,0 +1,5 @@
+"""`python -m mycodeagent`."""
+
+from mycodeagent import main
+
+main()
