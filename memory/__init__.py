@@ -1,0 +1,1 @@
+"""Remembers: events on disk, resume, session memory. Knows neither `agent` nor `tools`."""

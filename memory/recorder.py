@@ -1,0 +1,110 @@
+"""The facade of the transcript: one method for each kind of fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from memory.blobs import STRING_BYTES_MAX, BlobStore
+from memory.codec import encode_payload
+from memory.errors import TranscriptUnavailable
+from memory.events import (
+    SCHEMA_VERSION,
+    CheckpointPayload,
+    EventType,
+    LifecyclePayload,
+    MessagePayload,
+    Payload,
+    TerminalPayload,
+    ToolStatus,
+    TranscriptEvent,
+    TransitionPayload,
+)
+from memory.store import TranscriptStore
+
+OnRecorded = Callable[[TranscriptEvent, Payload], None]
+
+
+def timestamp(moment: datetime) -> str:
+    """A time as records hold it: UTC, milliseconds, Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+class TranscriptRecorder:
+    """Writes facts, large texts as blobs first, and hands each written one to `on_recorded`.
+
+    Every method returns the record's sequence number and raises TranscriptUnavailable when it is not on disk.
+    """
+
+    def __init__(
+        self,
+        store: TranscriptStore,
+        blobs: BlobStore,
+        session_id: str,
+        *,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        on_recorded: OnRecorded,
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._session_id = session_id
+        self._clock = clock
+        self._new_id = new_id
+        self._on_recorded = on_recorded
+
+    def record_message(self, run_id: str, step: int, message: MessagePayload, *, sync: bool = False) -> int:
+        """`sync` for what the user sent; the rest rides along with the next sync point."""
+        return self._record(EventType.MESSAGE, run_id, step, message, sync=sync)
+
+    def record_state_transition(
+        self, run_id: str, step: int, transition: TransitionPayload, *, sync: bool = False
+    ) -> int:
+        return self._record(EventType.STATE_TRANSITION, run_id, step, transition, sync=sync)
+
+    def record_tool_lifecycle(self, run_id: str, step: int, lifecycle: LifecyclePayload) -> int:
+        """Synced before an effect (`started`) and after it (the outcome of what was not replay-safe)."""
+        effect = not lifecycle.replay_safe and lifecycle.status != ToolStatus.REQUESTED
+        return self._record(EventType.TOOL_LIFECYCLE, run_id, step, lifecycle, sync=effect)
+
+    def record_checkpoint(self, run_id: str, step: int, checkpoint: CheckpointPayload) -> int:
+        return self._record(EventType.CHECKPOINT, run_id, step, checkpoint, sync=True)
+
+    def record_terminal(self, run_id: str, step: int, terminal: TerminalPayload) -> int:
+        return self._record(EventType.TERMINAL, run_id, step, terminal, sync=True)
+
+    def _record(self, kind: EventType, run_id: str, step: int, payload: Payload, *, sync: bool) -> int:
+        encoded = encode_payload(payload)
+        if len(encoded) > STRING_BYTES_MAX:
+            encoded = self._slimmed(encoded)
+        event = TranscriptEvent(
+            event_id=self._new_id(),
+            timestamp=timestamp(self._clock()),
+            session_id=self._session_id,
+            run_id=run_id,
+            step=step,
+            event_type=kind.value,
+            payload=msgspec.Raw(encoded),
+            schema_version=SCHEMA_VERSION,
+            seq=0,
+        )
+        try:
+            event = self._store.append_event(event, sync=sync)
+        except TranscriptUnavailable as error:
+            if error.recoverable:  # the store keeps it in memory: it counts as a fact of this session
+                self._on_recorded(msgspec.structs.replace(event, seq=self._store.last_seq), payload)
+            raise
+        self._on_recorded(event, payload)
+        return event.seq
+
+    def _slimmed(self, encoded: bytes) -> bytes:
+        try:
+            return self._blobs.slimmed(encoded)
+        except OSError as error:
+            raise TranscriptUnavailable(
+                f"A large text cannot be stored ({error.strerror}), so nothing more is done: free some space and "
+                "try again.",
+                recoverable=True,
+            ) from error

@@ -1,0 +1,204 @@
+"""The transcript file: one line a record, appended and never rewritten (design.md section 3).
+
+The store is in one of three states. *Open*: a record is one `write`. *Full*: a write failed and was cut back; records
+wait in memory, in order, until `write_late` finds room. *Stopped*: the file is not what we left, or a sync or a
+cut-back failed; only a new process goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from memory.codec import encode_line
+from memory.disk import Disk
+from memory.errors import TranscriptUnavailable
+from memory.events import TranscriptEvent
+from memory.layout import SessionFiles
+from memory.reader import Damage, DamageKind, Tail, TranscriptReader
+
+LATE_BYTES_MAX = 64 * 1024 * 1024  # of records that wait for room; one turn without a disk stays far below
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What a reader found at the end of the file: all that the store needs to go on behind it."""
+
+    size: int = 0
+    last_seq: int = 0
+    tail: Tail | None = None
+
+    @classmethod
+    def of(cls, reader: TranscriptReader) -> Ending:
+        """The ending that a reader saw when it came to the end."""
+        return cls(reader.size, reader.last_seq, reader.tail)
+
+
+class TranscriptStore:
+    """Appends to one transcript. The caller holds the session's lease for the store's whole life.
+
+    Raises:
+        TranscriptUnavailable: the file cannot be opened, or its tail not repaired.
+    """
+
+    def __init__(self, files: SessionFiles, disk: Disk, ending: Ending) -> None:
+        self._files = files
+        self._disk = disk
+        self._last_seq = ending.last_seq
+        self._late: list[TranscriptEvent] = []
+        self._late_bytes = 0
+        self._stopped: TranscriptUnavailable | None = None
+        self.repaired: Damage | None = None  # the torn record that was set aside at this open
+        try:
+            is_new = not files.transcript.exists()
+            disk.private_directory(files.transcript.parent)
+            self._fd = disk.open(files.transcript, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            if is_new:
+                disk.sync_directory(files.transcript.parent)
+            self._size = disk.size(self._fd)
+            if self._size != ending.size:
+                raise TranscriptUnavailable("The transcript changed while it was opened.", recoverable=False)
+            self._repair_trailing_record(ending.tail)
+        except OSError as error:
+            raise _unavailable(files.transcript, error, recoverable=False) from error
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest record, written or waiting."""
+        return self._last_seq
+
+    @property
+    def is_writable(self) -> bool:
+        """May an effect or a model request start?"""
+        return self._stopped is None and not self._late
+
+    def append_event(self, event: TranscriptEvent, *, sync: bool = False) -> TranscriptEvent:
+        """Stamp the record with its sequence number and append it in one write; with `sync`, durable on return.
+
+        Raises:
+            TranscriptUnavailable: it is not on disk. A recoverable one is kept in memory and written by `write_late`.
+        """
+        if self._stopped is not None:
+            raise self._stopped
+        event = msgspec.structs.replace(event, seq=self._last_seq + 1)
+        if self._late:
+            self._keep(event)
+            raise TranscriptUnavailable("The transcript still cannot be written.", recoverable=True)
+        line = encode_line(event)
+        try:
+            self._append(line)
+        except TranscriptUnavailable as error:
+            if error.recoverable:
+                self._keep(event)
+            raise
+        self._last_seq = event.seq
+        if sync:
+            self.sync()
+        return event
+
+    def write_late(self) -> int:
+        """Write the records that waited for room, marked late, and sync; called when the user acts.
+
+        Returns how many there were.
+
+        Raises:
+            TranscriptUnavailable: there is still no room; what is not written goes on waiting.
+        """
+        if self._stopped is not None:
+            raise self._stopped
+        count = len(self._late)
+        while self._late:
+            self._append(encode_line(msgspec.structs.replace(self._late[0], late=True)))
+            del self._late[0]
+        self._late_bytes = 0
+        if count:
+            self.sync()
+        return count
+
+    def sync(self) -> None:
+        """Make everything appended so far durable. A failure stops the store: what the disk holds is not known then."""
+        try:
+            self._disk.fdatasync(self._fd)
+        except OSError as error:
+            raise self._stop(error) from error
+
+    def close(self) -> None:
+        self._disk.close(self._fd)
+        self._stopped = TranscriptUnavailable("The transcript is closed.", recoverable=False)
+
+    def _append(self, line: bytearray) -> None:
+        if self._disk.size(self._fd) != self._size:
+            self._stopped = TranscriptUnavailable(
+                f"Another program changed {self._files.transcript}. Nothing more is written to it by this process; "
+                "resume the session to go on.",
+                recoverable=False,
+            )
+            raise self._stopped
+        try:
+            written = self._disk.write(self._fd, line)
+            if written != len(line):
+                raise OSError(28, os.strerror(28))
+        except OSError as error:
+            self._cut_back()
+            raise _unavailable(self._files.transcript, error, recoverable=True) from error
+        self._size += len(line)
+
+    def _cut_back(self) -> None:
+        try:
+            self._disk.truncate(self._fd, self._size)
+        except OSError as error:
+            raise self._stop(error) from error
+
+    def _keep(self, event: TranscriptEvent) -> None:
+        self._last_seq = event.seq
+        self._late.append(event)
+        self._late_bytes += len(bytes(event.payload))
+        if self._late_bytes > LATE_BYTES_MAX:
+            self._stopped = TranscriptUnavailable(
+                "Too many records wait for the transcript; resume the session when there is room.", recoverable=False
+            )
+
+    def _stop(self, error: OSError) -> TranscriptUnavailable:
+        self._stopped = _unavailable(self._files.transcript, error, recoverable=False)
+        return self._stopped
+
+    def _repair_trailing_record(self, tail: Tail | None) -> None:
+        """Once, at open: give a record that lacks only its newline this newline; set everything else aside."""
+        if tail is None:
+            return
+        if tail.holds_record:
+            self._disk.write_all(self._fd, b"\n")
+            self._size += 1
+        else:
+            side = self._set_aside(tail.data)
+            self._disk.truncate(self._fd, tail.offset)
+            self._size = tail.offset
+            self.repaired = Damage(
+                DamageKind.TORN, 0, tail.offset, len(tail.data), kept_in=side.name, text="unfinished record set aside"
+            )
+        self._disk.fdatasync(self._fd)
+
+    def _set_aside(self, data: bytes) -> Path:
+        number = 1
+        while (side := self._files.torn(number)).exists():
+            if side.read_bytes() == data:
+                return side  # a crash came between this copy and the cut
+            number += 1
+        fd = self._disk.open(side, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            self._disk.write_all(fd, data)
+            self._disk.fsync(fd)
+        finally:
+            self._disk.close(fd)
+        self._disk.sync_directory(side.parent)
+        return side
+
+
+def _unavailable(path: Path, error: OSError, *, recoverable: bool) -> TranscriptUnavailable:
+    reason = error.strerror or str(error)
+    advice = "free some space and try again" if recoverable else "resume the session when that is mended"
+    return TranscriptUnavailable(
+        f"The transcript {path} cannot be written ({reason}), so nothing more is done: {advice}.",
+        recoverable=recoverable,
+    )
