@@ -1,0 +1,1 @@
+"""Decides: the loop, the model's view, permissions, recovery and the terminal."""

@@ -1,0 +1,1 @@
+"""Speaks to models: the only place that imports openai and httpx."""
