@@ -1,0 +1,248 @@
+"""Brings what a crash left open to an end, when the user acts and before anything else (design.md section 5).
+
+Each step is a record of its own and none is repeated: after a crash in the middle, the next resume finds fewer open
+ends and does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from agent.context.history import HistoryManager
+from agent.events import Observation
+from agent.recovery.investigate import Investigated, Investigator
+from agent.recovery.policies import CHOICES, Choice, Policy, choice_by_policy
+from agent.recovery.words import NOT_STARTED, recovery_note, told_by_record
+from agent.state import LoopState
+from agent.tool_runner import Emit, ToolRunner
+from memory.blobs import BlobStore
+from memory.events import (
+    EventType,
+    JsonObject,
+    LifecyclePayload,
+    MessagePayload,
+    Payload,
+    Reason,
+    ToolStatus,
+    TransitionPayload,
+)
+from memory.reader import Damage
+from memory.state import MissingResult, ResumeState
+from tools.base import ErrorCode
+from tools.registry import ToolRegistry
+
+
+class DecisionNeeded(Exception):
+    """An interrupted action is undecided, and nobody decides it: nothing was settled."""
+
+
+class Decider(Protocol):
+    """Answers *what shall become of it?*. None leaves the action undecided."""
+
+    async def decide(self, item: Investigated) -> Choice | None: ...
+
+
+@dataclass(frozen=True)
+class PolicyDecider:
+    """Decides by a stated policy."""
+
+    policy: Policy
+
+    async def decide(self, item: Investigated) -> Choice | None:
+        return choice_by_policy(self.policy, item.finding.verdict)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What settling works with: the agent's parts, handed in."""
+
+    emit: Callable[[str, int, str, Payload | Observation], int]  # run, step, event type, payload
+    next_seq: Callable[[], int]
+    history: HistoryManager
+    tool_runner: ToolRunner
+    registry: ToolRegistry
+    investigator: Investigator
+    place: Callable[[str], Path]
+    blobs: BlobStore
+    new_action_id: Callable[[], str]
+
+
+class Settlement:
+    """What one resumed session still owes: decisions, tool messages, one note."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        state: ResumeState,
+        items: Sequence[Investigated],
+        *,
+        damage: Sequence[Damage],
+        changed_files: Sequence[str],
+        has_restarted: bool,
+    ) -> None:
+        self._desk = desk
+        self._state = state
+        self.items = list(items)
+        self._damage = [one for one in damage if one.costs_facts and one.key not in state.told_damage]
+        self._changed_files = list(changed_files)
+        self._has_restarted = has_restarted
+
+    async def decide(self, decider: Decider) -> None:
+        """Decide every uncertain action and record each decision.
+
+        Raises:
+            DecisionNeeded: one that has effects is left undecided; then none is recorded.
+        """
+        choices = [await decider.decide(item) for item in self.items]
+        if any(choice is None and item.is_open for choice, item in zip(choices, self.items, strict=True)):
+            raise DecisionNeeded
+        for index, choice in enumerate(choices):
+            if choice is not None and self.items[index].decision is None:
+                self.items[index] = await self._settle(self.items[index], choice)
+
+    async def write(self, *, keep_draft: bool) -> None:
+        """Append the missing tool messages, the cut answer (before a new prompt), and at most one note."""
+        for missing in self._state.missing_results:
+            await self._answer(missing)
+        if keep_draft:
+            self._keep_draft()
+        self._write_note()
+
+    async def _settle(self, item: Investigated, choice: Choice) -> Investigated:
+        if choice in (Choice.WAIT, Choice.STOP):
+            tool = self._desk.registry.get(item.action.tool_name)
+            place = self._desk.place(item.action.action_id)
+            if tool is not None:
+                await tool.await_end(dict(item.action.payload), place, stop=choice is Choice.STOP)
+            finding = self._desk.investigator.finding(item.action)
+            if choice is Choice.WAIT and Choice.WAIT not in CHOICES[finding.verdict]:
+                choice = CHOICES[finding.verdict][0]
+            item = item.decided(choice, finding)
+        else:
+            item = item.decided(choice)
+        details: JsonObject = {
+            "action_id": item.action.action_id,
+            "verdict": item.finding.verdict.value,
+            "evidence": item.finding.evidence(),
+            "choice": choice.value,
+        }
+        self._transition(item.action.run_id, item.action.step, details)
+        return item
+
+    async def _answer(self, missing: MissingResult) -> None:
+        """One tool message for one call: from its outcome, from its decision, or because it never ran."""
+        action = missing.action
+        if action is not None and action.outcome is not None:
+            self._say_tool(missing, action.action_id, self._desk.blobs.text(action.result), is_recorded=True)
+            return
+        if action is None or action.started_at is None:
+            self._say_tool(missing, self._never_ran(missing), NOT_STARTED, is_recorded=True)
+            return
+        item = next((item for item in self.items if item.action.action_id == action.action_id), None)
+        decision = action.decision or (_record_of(item) if item else {})
+        if decision.get("choice") == Choice.REDO and item is not None:
+            await self._redo(missing, action.action_id)
+            return
+        intent = dict(action.intent)
+        tool = self._desk.registry.get(action.tool_name)
+        result = tool.recall(intent, self._desk.place(action.action_id)) if tool else None
+        text = told_by_record(decision, self._desk.tool_runner.cleaned(result.text) if result else None)
+        self._say_tool(missing, action.action_id, text, is_recorded=False)
+
+    async def _redo(self, missing: MissingResult, action_id: str) -> None:
+        def emit(event_type: str, payload: Payload | Observation) -> int:
+            return self._desk.emit(missing.run_id, missing.step, event_type, payload)
+
+        again = self._desk.new_action_id()
+        text = await self._desk.tool_runner.redo(missing.call, again, action_id, Emit(emit, lambda *_said: None))
+        self._say_tool(missing, again, text, is_recorded=True)
+
+    def _never_ran(self, missing: MissingResult) -> str:
+        """Record that a call which was asked for did not run; its action's id."""
+        action_id = missing.action.action_id if missing.action else self._desk.new_action_id()
+        if missing.action is None:
+            self._lifecycle(missing, action_id, ToolStatus.REQUESTED)
+        error = {"code": ErrorCode.NOT_RUN.value, "message": "the session was interrupted before it started"}
+        self._lifecycle(missing, action_id, ToolStatus.FAILED, result=NOT_STARTED, error=error)
+        return action_id
+
+    def _lifecycle(
+        self,
+        missing: MissingResult,
+        action_id: str,
+        status: ToolStatus,
+        *,
+        result: str | None = None,
+        error: JsonObject | None = None,
+    ) -> None:
+        tool = self._desk.registry.get(missing.call.name)
+        payload = LifecyclePayload(
+            missing.call.name,
+            missing.call.id,
+            status.value,
+            action_id,
+            replay_safe=tool is not None and tool.replay_safe,
+            result=result,
+            error=error,
+        )
+        self._desk.emit(missing.run_id, missing.step, EventType.TOOL_LIFECYCLE, payload)
+
+    def _say_tool(self, missing: MissingResult, action_id: str, text: str, *, is_recorded: bool) -> None:
+        """History and record. A text that no outcome record holds stands in the message itself."""
+        metadata: JsonObject = {"recovered": True}
+        seq = self._desk.next_seq()
+        self._desk.history.append_tool(
+            text, seq=seq, tool_call_id=missing.call.id, action_id=action_id, metadata=metadata
+        )
+        message = MessagePayload(
+            "tool",
+            None if is_recorded else text,
+            tool_call_id=missing.call.id,
+            action_id=action_id,
+            metadata=metadata,
+        )
+        self._desk.emit(missing.run_id, missing.step, EventType.MESSAGE, message)
+
+    def _keep_draft(self) -> None:
+        """The part of an answer that was on the screen becomes a message when a new prompt follows."""
+        draft = self._state.draft
+        if draft is None or not draft.text.strip():
+            return
+        metadata: JsonObject = {"interrupted": True, "recovered": True}
+        self._desk.history.append_assistant(draft.text, seq=self._desk.next_seq(), metadata=metadata)
+        message = MessagePayload("assistant", draft.text, metadata=metadata)
+        self._desk.emit(draft.run_id, draft.step, EventType.MESSAGE, message)
+
+    def _write_note(self) -> None:
+        answered = {missing.action.action_id for missing in self._state.missing_results if missing.action}
+        text = recovery_note(
+            self._damage,
+            self._changed_files,
+            has_restarted=self._has_restarted,
+            without_call=[item for item in self.items if item.action.action_id not in answered],
+        )
+        run = self._state.run
+        if not text or run is None:
+            return
+        metadata: JsonObject = {
+            "recovery": {
+                "damage": [[one.kind, one.offset] for one in self._damage],
+                "changed_files": self._changed_files,
+            }
+        }
+        self._desk.history.append_user(text, seq=self._desk.next_seq(), metadata=metadata)
+        self._desk.emit(run.run_id, run.step, EventType.MESSAGE, MessagePayload("user", text, metadata=metadata))
+
+    def _transition(self, run_id: str, step: int, details: JsonObject) -> None:
+        payload = TransitionPayload(
+            Reason.RECOVERY_DECIDED.value, LoopState.IDLE.value, LoopState.RECOVERING.value, details
+        )
+        self._desk.emit(run_id, step, EventType.STATE_TRANSITION, payload)
+
+
+def _record_of(item: Investigated) -> JsonObject:
+    choice = item.decision.value if item.decision else Choice.SKIP.value
+    return {"verdict": item.finding.verdict.value, "evidence": item.finding.evidence(), "choice": choice}

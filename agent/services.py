@@ -1,0 +1,54 @@
+"""What all agents of one process share: handed in by the terminal, so that tests can hand in something else."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.permissions import Approver, Mode, Rule
+from agent.provider.base import ModelProvider
+from agent.state import Limits
+from memory.disk import Disk
+from memory.layout import MemoryFolder
+from memory.text import TextCleaner
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def random_hex() -> str:
+    """12 hex digits, as ids of contract.md have them."""
+    return secrets.token_hex(6)
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything from outside that an agent needs."""
+
+    workspace: Path
+    folder: MemoryFolder | None  # None: the session is not recorded
+    provider: ModelProvider
+    model: str
+    context_tokens: int
+    mode: Mode
+    approver: Approver
+    cleaner: TextCleaner
+    environment: Mapping[str, str] = field(repr=False)
+    secrets: Sequence[str] = field(repr=False)
+    allow: Sequence[Rule] = ()
+    deny: Sequence[Rule] = ()
+    limits: Limits = field(default_factory=Limits)
+    version: str = ""
+    disk: Disk = field(default_factory=Disk)
+    clock: Callable[[], datetime] = utc_now
+    monotonic: Callable[[], float] = time.monotonic
+    new_hex: Callable[[], str] = random_hex
+    jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
+    python: str = sys.executable

@@ -1,0 +1,1 @@
+"""The terminal program: the only place that imports typer, rich and prompt_toolkit."""

@@ -1,0 +1,176 @@
+"""`sessions …` and `recover`: they look at sessions on disk and need no model, no key and no lease."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from agent.recovery.inspection import Inspection, inspect_session
+from agent.terminal.assemble import (
+    find_session,
+    folders,
+    newest_session,
+    places_of,
+    sessions_here,
+    workspace_of,
+)
+from agent.terminal.options import Options
+from agent.terminal.recovery_screen import action_lines, clock_time, damage_lines, draft_lines, summary_lines
+from memory.blobs import BlobStore
+from memory.catalog import SessionSummary, list_sessions
+from memory.disk import Disk
+from memory.events import HistoryMessage, JsonObject, Reason, TransitionPayload
+from memory.layout import SessionFiles
+from memory.resume import ResumeLoader
+from memory.session import RecordedSession
+
+PROMPT_COLUMNS = 60
+
+
+def list_(options: Options, *, all_: bool, as_json: bool) -> int:
+    """Print the sessions of this workspace, or of all."""
+    places = places_of(options, os.environ)
+    found = list_sessions(folders(places)) if all_ else sessions_here(places, workspace_of(options))
+    if as_json:
+        _print_json([_summary_json(one) for one in found])
+        return 0
+    for one in found:
+        print(_summary_line(one))
+    if not found:
+        print("No sessions here yet." if not all_ else "No sessions yet.", file=sys.stderr)
+    return 0
+
+
+def recover(options: Options, word: str | None, *, as_json: bool, exit_when_open: int) -> int:
+    """Print what a session's transcript tells of its interrupted actions."""
+    inspection = inspect_session(_files(options, word), Disk(), workspace=workspace_of(options))
+    lines = _damage(inspection)
+    if as_json:
+        _print_json(inspection.as_json())
+        for line in lines:
+            print(line, file=sys.stderr)
+    else:
+        for line in [*_summary(inspection), *lines, *action_lines(inspection.items), *_draft(inspection)]:
+            print(line)
+    return exit_when_open if inspection.is_open else 0
+
+
+def rename(options: Options, word: str, name: str) -> int:
+    """Record a session's new name."""
+    session = _owned(_files(options, word))
+    try:
+        transition = TransitionPayload(Reason.SESSION_NAMED.value, details={"name": name})
+        session.recorder.record_state_transition("", 0, transition, sync=True)
+    finally:
+        session.close()
+    return 0
+
+
+def remove(options: Options, word: str, *, yes: bool) -> int:
+    """Remove a session's files; its lock file stays, as another process may hold it."""
+    files = _files(options, word)
+    if not yes:
+        if not sys.stdin.isatty():
+            print("Nothing was removed: add --yes to remove without a question.", file=sys.stderr)
+            return 2
+        if input(f"Remove {files.session_id} and all that belongs to it? [y/N] ").strip().lower() not in ("y", "yes"):
+            return 1
+    session = _owned(files)
+    session.close()
+    for path in files.transcript.parent.glob(f"{files.transcript.name}*"):
+        path.unlink()
+    for path in (files.draft, files.trace):
+        path.unlink(missing_ok=True)
+    for folder in (files.blobs, files.folder / "outputs" / files.session_id):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+    return 0
+
+
+def export(options: Options, word: str | None, *, as_json: bool) -> int:
+    """Print the conversation."""
+    files = _files(options, word)
+    state = ResumeLoader(files, BlobStore(files.blobs, Disk())).load_session(live=True)
+    if state.checkpoint is not None:
+        first = HistoryMessage(
+            "user", f"[Summary of {state.messages_before} earlier messages]\n{state.checkpoint.summary}"
+        )
+        messages = [first, *state.history_messages]
+    else:
+        messages = list(state.history_messages)
+    for message in messages:
+        if as_json:
+            _print_json(_message_json(message))
+        else:
+            print(_message_markdown(message))
+    return 0
+
+
+def _files(options: Options, word: str | None) -> SessionFiles:
+    places = places_of(options, os.environ)
+    return find_session(places, word) if word else newest_session(places, workspace_of(options))
+
+
+def _owned(files: SessionFiles) -> RecordedSession:
+    from agent.services import random_hex, utc_now
+
+    return RecordedSession.open(files, Disk(), clock=utc_now, new_event_id=lambda: f"evt-{random_hex()}{random_hex()}")
+
+
+def _summary(inspection: Inspection) -> list[str]:
+    return summary_lines(inspection.state, inspection.owner, is_live=inspection.is_live)
+
+
+def _damage(inspection: Inspection) -> list[str]:
+    return damage_lines(inspection.state.damage)
+
+
+def _draft(inspection: Inspection) -> list[str]:
+    draft = inspection.state.draft
+    return draft_lines(draft.text) if draft and not inspection.is_live else []
+
+
+def _summary_line(one: SessionSummary) -> str:
+    state = f"live in process {one.live_pid}" if one.live_pid else one.problem or one.ended or "no end record"
+    name = f" ({one.name})" if one.name else ""
+    prompt = one.first_prompt[:PROMPT_COLUMNS]
+    return f"{one.session_id}{name}  {clock_time(one.last_timestamp)}  {state}  {prompt}".rstrip()
+
+
+def _summary_json(one: SessionSummary) -> JsonObject:
+    return {
+        "session_id": one.session_id,
+        "name": one.name or None,
+        "transcript_path": str(one.files.transcript),
+        "workspace": one.workspace or None,
+        "last_timestamp": one.last_timestamp or None,
+        "first_prompt": one.first_prompt,
+        "ended": one.ended or None,
+        "live": one.live_pid is not None,
+        "bytes": one.bytes,
+        "problem": one.problem or None,
+    }
+
+
+def _message_json(message: HistoryMessage) -> JsonObject:
+    return {
+        "role": message.role,
+        "content": message.content,
+        "tool_calls": [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.tool_calls],
+        "tool_call_id": message.tool_call_id,
+    }
+
+
+def _message_markdown(message: HistoryMessage) -> str:
+    calls = "".join(f"\n\n`{call.name}` {call.arguments}" for call in message.tool_calls)
+    body = f"```\n{message.content}\n```" if message.role == "tool" else message.content
+    return f"## {message.role}\n\n{body}{calls}\n"
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,85 @@
+"""Builds the tools of one agent and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory.disk import Disk
+from memory.events import JsonObject
+from tools.base import Tool
+from tools.bash import Bash
+from tools.command import CommandRunner
+from tools.edit import Edit
+from tools.glob import Glob
+from tools.grep import Grep
+from tools.read import Read
+from tools.read_cache import ReadCache
+from tools.registry import ToolRegistry
+from tools.task import Task, TaskOrder, TaskReport
+from tools.todo import TodoWrite
+from tools.verdict import Finding
+from tools.workspace import Workspace
+from tools.write import Write
+
+
+@dataclass(frozen=True)
+class TaskService:
+    """How the Task tool reaches subagents."""
+
+    spawn: Callable[[TaskOrder], Awaitable[TaskReport]]
+    new_child_id: Callable[[], str]
+    look: Callable[[str], Finding]
+
+
+class Toolbox:
+    """The registry of one agent, and the tools whose state a resume restores."""
+
+    def __init__(
+        self,
+        root: Path,
+        disk: Disk,
+        commands: CommandRunner,
+        keep: Callable[[bytes], str | None],
+        tasks: TaskService | None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        workspace = Workspace(root, disk)
+        cache = ReadCache()
+        self._root = root
+        self.commands = commands
+        self.bash = Bash(commands, root)
+        self.todo = TodoWrite()
+        tools: list[Tool[Any, Any]] = [Read(workspace, cache), Glob(workspace), Grep(workspace)]
+        if not read_only:
+            tools += [Edit(workspace, cache, keep), Write(workspace, cache, keep), self.bash, self.todo]
+        if tasks is not None:
+            tools.append(Task(tasks.spawn, tasks.new_child_id, tasks.look))
+        self.registry = ToolRegistry(tools, cache)
+
+    def runtime_state(self, grants: list[str]) -> JsonObject:
+        """What a checkpoint carries of it (contract.md, `runtime_state`)."""
+        return {
+            "read_cache": self.registry.export_read_cache(),
+            "cwd": str(self.bash.cwd),
+            "todos": self.todo.todos,
+            "grants": grants,
+        }
+
+    def restore(self, cwd: str | None, todos: list[JsonObject]) -> str | None:
+        """Put back what a transcript tells. Returns the recorded directory when it is gone, else None."""
+        self.todo.load(todos)
+        if cwd is None:
+            return None
+        path = Path(cwd)
+        if path.is_dir() and path.resolve().is_relative_to(self._root.resolve()):
+            self.bash.cwd = path
+            return None
+        return cwd
+
+    async def close(self) -> None:
+        """End every command that still runs, and what finished ones left behind."""
+        await self.commands.close()
