@@ -232,6 +232,11 @@ class CodeAgent:
         return list(self._settlement.items) if self._settlement else []
 
     @property
+    def owes(self) -> bool:
+        """Is something that a crash left open not settled yet? The next prompt, or `continue_run`, settles it."""
+        return self._owes
+
+    @property
     def can_continue(self) -> bool:
         """Is there a run that was cut short, or ended without an answer?"""
         return self._last_run is not None and self._last_run.ended != End.COMPLETED

@@ -1,0 +1,60 @@
+"""Asks the user *may I?*: the question stands in the scrollback, the answer is the next line typed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from agent.permissions import Answer, Question
+
+PREVIEW_LINES_MAX = 60
+
+_ANSWERS = {
+    "y": Answer.ALLOWED,
+    "yes": Answer.ALLOWED,
+    "a": Answer.ALWAYS,
+    "always": Answer.ALWAYS,
+    "n": Answer.DENIED,
+    "no": Answer.DENIED,
+}
+
+
+class TerminalApprover:
+    """One question at a time; those of overlapping calls wait for each other."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._turn = asyncio.Lock()
+        self._question: Question | None = None
+        self._answer: asyncio.Future[Answer] | None = None
+
+    @property
+    def asks(self) -> str:
+        """What stands before the prompt while a question waits; '' while none does."""
+        return f"Allow {self._question.tool_name}? [y]es · [n]o · [a]lways" if self._question else ""
+
+    async def ask(self, question: Question) -> Answer:
+        async with self._turn:
+            self._question = question
+            self._answer = asyncio.get_running_loop().create_future()
+            self._show(_shown(question))
+            try:
+                return await self._answer
+            finally:
+                self._question = self._answer = None
+
+    def take(self, line: str) -> bool:
+        """Take a typed line as the answer; False when it is none, and the question stays."""
+        answer = _ANSWERS.get(line.strip().lower())
+        if answer is None or self._answer is None or self._answer.done():
+            return False
+        self._answer.set_result(answer)
+        return True
+
+
+def _shown(question: Question) -> str:
+    lines = question.preview.splitlines() or [question.subject]
+    more = len(lines) - PREVIEW_LINES_MAX
+    shown = [f"  {line}" for line in lines[:PREVIEW_LINES_MAX]]
+    rest = [f"  … {more} more lines"] if more > 0 else []
+    return "\n".join([f"{question.tool_name} {question.subject}", *shown, *rest])

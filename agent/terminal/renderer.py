@@ -1,0 +1,86 @@
+"""The screen as a sink: what the agent does, in lines for the scrollback and a status beside the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.events import RuntimeEvent, TextDelta, ToolOutput
+from agent.terminal.recovery_screen import subject_of
+from agent.terminal.stream_view import StreamView
+from memory.events import LifecyclePayload, MessagePayload, Reason, TerminalPayload, ToolStatus, TransitionPayload
+
+RESULT_LINES_MAX = 4  # of a result on the screen; the model gets all of it
+SUBJECT_CHARACTERS_MAX = 100
+
+
+class ScreenRenderer:
+    """Observer. `commit` puts text into the scrollback, `refresh` redraws the prompt with `status`."""
+
+    def __init__(self, stream: StreamView, commit: Callable[[str], None], refresh: Callable[[], None]) -> None:
+        self._stream = stream
+        self._commit = commit
+        self._refresh = refresh
+        self._subjects: dict[str, str] = {}
+        self._status: dict[str, str] = {}  # of running actions
+
+    def status(self) -> list[str]:
+        """Rows above the prompt: the unfinished part of the answer, and what runs."""
+        return [*self._stream.tail(), *self._status.values()]
+
+    def emit(self, event: RuntimeEvent) -> None:
+        payload = event.payload
+        match payload:
+            case TextDelta(text=text):
+                self._commit(self._stream.feed(text))
+                self._refresh()
+            case ToolOutput(action_id=action_id, text=text):
+                if action_id in self._status and text.strip():
+                    self._status[action_id] = f"  {text.strip().splitlines()[-1][:SUBJECT_CHARACTERS_MAX]}"
+                    self._refresh()
+            case MessagePayload(role="assistant"):
+                self._commit(self._stream.flush())
+                self._subjects.update((call.id, subject_of(str(call.arguments))) for call in payload.tool_calls)
+            case LifecyclePayload():
+                self._lifecycle(payload)
+            case TransitionPayload():
+                self._transition(payload)
+            case TerminalPayload():
+                self._status.clear()
+                self._commit(self._stream.flush())
+                self._refresh()
+            case _:
+                pass
+
+    def _lifecycle(self, payload: LifecyclePayload) -> None:
+        if payload.status == ToolStatus.REQUESTED:
+            subject = self._subjects.pop(payload.tool_call_id, "")
+            self._commit(f"● {payload.tool_name} {subject[:SUBJECT_CHARACTERS_MAX]}\n")
+        elif payload.status == ToolStatus.STARTED:
+            self._status[payload.action_id] = f"  {payload.tool_name} is at work …"
+            self._refresh()
+        else:
+            self._status.pop(payload.action_id, None)
+            self._commit(_outcome(payload))
+            self._refresh()
+
+    def _transition(self, payload: TransitionPayload) -> None:
+        details = payload.details
+        match payload.reason:
+            case Reason.MODEL_RETRY:
+                self._commit(f"  asked again in {details.get('wait_s')} s: {details.get('reason')}\n")
+            case Reason.CONTEXT_COMPACTED | Reason.CONTEXT_TRUNCATED:
+                self._commit(f"  {details.get('messages')} older messages were replaced by a summary\n")
+            case Reason.INTERRUPTED_BY_USER:
+                self._commit("  interrupted\n")
+            case _:
+                pass
+
+
+def _outcome(payload: LifecyclePayload) -> str:
+    text = payload.result if isinstance(payload.result, str) else ""
+    lines = text.strip().splitlines()
+    if payload.error:
+        lines = [f"{payload.error.get('code')}: {payload.error.get('message')}"]
+    shown = [f"  {line[:SUBJECT_CHARACTERS_MAX]}" for line in lines[:RESULT_LINES_MAX]]
+    more = len(lines) - RESULT_LINES_MAX
+    return "\n".join([*shown, *([f"  … {more} more lines"] if more > 0 else []), ""]) if shown else ""
