@@ -1,0 +1,283 @@
+"""Glob and Grep: what is found, what is said of the rest, and nothing outside, ignored or special."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.tools.files_kit import Files, as_another_user, open_folder
+from tools.base import ErrorCode
+from tools.glob_pattern import compile_glob, normal_form
+from tools.ripgrep import SearchEnd, search
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    (tmp_path / "work").mkdir()
+    return Files(tmp_path / "work")
+
+
+def fill(files: Files, *names: str, content: str = "needle\n") -> None:
+    """Files whose times grow in the order given."""
+    for index, name in enumerate(names):
+        os.utime(files.put(name, content), (1_000_000 + index, 1_000_000 + index))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        ("*.py", ["a.py", "d/a.py"], ["a.pyc", ".a.py", ".d/a.py"]),
+        ("src/*.py", ["src/a.py"], ["a.py", "src/d/a.py", "x/src/a.py"]),
+        ("**/*", ["a", "d/e/f"], [".a", "d/.e/f"]),
+        ("src/**", ["src/a", "src/d/a"], ["src", "a"]),
+        ("src/", ["src/a", "src/d/a"], ["src"]),
+        ("src/**/x.py", ["src/x.py", "src/a/b/x.py"], ["srcx.py"]),
+        ("*.{ts,tsx}", ["a.ts", "d/a.tsx"], ["a.t", "a.ts,tsx"]),
+        ("{src,lib/*}/a", ["src/a", "lib/x/a"], ["lib/a"]),
+        ("a{.b,*}", ["a.b", "a.c", "ax"], ["b"]),
+        ("{.env,*.md}", [".env", "d/.env", "a.md"], [".a.md"]),
+        (".*", [".env"], ["a"]),
+        ("?[a-c][!x]", ["1ay"], ["1ax", "1dy", ".ay"]),
+        ("[]]", ["]"], ["["]),
+        ("\\*", ["*"], ["a"]),
+        ("中?", ["中文"], ["中"]),
+        ("./a//b", ["a/b"], ["b"]),
+    ],
+)
+def test_what_a_pattern_means(pattern: str, fits: list[str], does_not: list[str]) -> None:
+    expression = compile_glob(normal_form(pattern))
+    assert [name for name in [*fits, *does_not] if expression.fullmatch(name)] == fits
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [
+        ("", ErrorCode.INVALID_ARGUMENTS),
+        ("a[", ErrorCode.INVALID_ARGUMENTS),
+        ("[z-a]", ErrorCode.INVALID_ARGUMENTS),
+        ("a{b", ErrorCode.INVALID_ARGUMENTS),
+        ("../*", ErrorCode.OUTSIDE_WORKSPACE),
+        ("a/../../*", ErrorCode.OUTSIDE_WORKSPACE),
+        ("/etc/*", ErrorCode.OUTSIDE_WORKSPACE),
+    ],
+)
+def test_what_is_no_pattern(files: Files, pattern: str, code: ErrorCode) -> None:
+    assert files.code("Glob", pattern=pattern) == code
+    fill(files, "a.txt")
+    assert files.code("Grep", pattern="needle", glob=pattern) == code
+
+
+def test_paths_come_newest_first_without_hidden_ignored_and_special_ones(files: Files) -> None:
+    fill(files, "old.txt", "d/new.txt", ".hidden/x.txt", "ignored/i.txt", "d/skip.txt", "d/newest.txt")
+    files.put(".gitignore", "ignored/\nskip.txt\n")
+    os.mkfifo(files.root / "pipe.txt")
+    (files.root / "link.txt").symlink_to("old.txt")
+    assert files.text("Glob", pattern="**/*.txt").split("\n") == ["d/newest.txt", "d/new.txt", "old.txt"]
+    assert files.text("Glob", pattern="*.txt", path="d").split("\n") == ["d/newest.txt", "d/new.txt"]
+    assert files.text("Glob", pattern=".hidden/**") == ".hidden/x.txt"
+    assert files.text("Glob", pattern="*.md") == (
+        "No file matches *.md in . (files that git ignores are not looked at)"
+    )
+    assert files.code("Glob", pattern="*", path="old.txt") == ErrorCode.REFUSED
+    assert files.code("Glob", pattern="*", path="nowhere") == ErrorCode.NOT_FOUND
+
+
+def test_at_most_100_paths_and_the_number_of_the_others(files: Files) -> None:
+    fill(files, *[f"many/f{i}.txt" for i in range(350)])
+    lines = files.text("Glob", pattern="**/*").split("\n")
+    assert lines[:2] == ["many/f349.txt", "many/f348.txt"]
+    assert lines[100:] == ["(The 100 newest of 350 files; 250 are left out. Use a narrower pattern or path.)"]
+
+
+def test_k27_link_cycles_and_links_to_outside_are_not_followed(files: Files) -> None:
+    fill(files, "a/plain.txt")
+    far = files.root.parent / "far"
+    far.mkdir()
+    (far / "secret.txt").write_text("needle\n")
+    for name, target in (("a/up", ".."), ("slash", "/"), ("x", "y"), ("y", "x"), ("far", str(far))):
+        (files.root / name).symlink_to(target)
+    assert files.text("Glob", pattern="**/*") == "a/plain.txt"
+    assert files.text("Grep", pattern="needle") == "a/plain.txt"
+    for tool in ("Glob", "Grep"):
+        for path in ("slash", "far", "..", "/"):
+            assert files.code(tool, pattern="needle", path=path) == ErrorCode.OUTSIDE_WORKSPACE
+
+
+def test_k25_special_files_are_skipped_and_refused_by_name(files: Files) -> None:
+    fill(files, "a.txt")
+    os.mkfifo(files.root / "pipe")
+    assert files.text("Grep", pattern="needle") == "a.txt"
+    assert files.code("Grep", pattern="needle", path="pipe") == ErrorCode.REFUSED
+
+
+@pytest.mark.parametrize("repository", [False, True])
+def test_a_glob_of_grep_never_brings_ignored_files_back(files: Files, repository: bool) -> None:
+    if repository:
+        subprocess.run(["git", "init", "-q"], cwd=files.root, check=True)
+    fill(files, "a.py", "src/b.py", "src/b.txt", "src/gen.py", ".cfg/c.py", "out/d.py")
+    files.put(".gitignore", "gen.py\nout/\n")
+    found = {
+        glob: files.text("Grep", pattern="needle", glob=glob).split("\n")
+        for glob in ("*.py", "src/**/*.py", "**", ".cfg/*", "*.{txt,md}", "src/")
+    }
+    assert found == {
+        "*.py": ["a.py", "src/b.py"],
+        "src/**/*.py": ["src/b.py"],
+        "**": ["a.py", "src/b.py", "src/b.txt"],
+        ".cfg/*": [".cfg/c.py"],
+        "*.{txt,md}": ["src/b.txt"],
+        "src/": ["src/b.py", "src/b.txt"],
+    }
+
+
+def test_the_three_forms_of_a_result(files: Files) -> None:
+    files.put("a.txt", "one\nNeedle two needle\nthree\nfour\nfive needle\n")
+    files.put("b.txt", "no\r\nneedle\r\n")
+    assert files.text("Grep", pattern="needle") == "a.txt\nb.txt"
+    assert files.text("Grep", pattern="needle", output_mode="count", **{"-i": True}) == (
+        "a.txt:3\nb.txt:1\n(In total 4, in files: 2.)"
+    )
+    assert files.text("Grep", pattern="needle", output_mode="content") == (
+        "a.txt:2:Needle two needle\na.txt:5:five needle\nb.txt:2:needle"
+    )
+    assert files.text("Grep", pattern="^needle", path="b.txt", output_mode="content", **{"-n": False}) == (
+        "b.txt:needle"
+    )
+    assert files.text("Grep", pattern="needle", path="a.txt", output_mode="content", **{"-B": 1}) == (
+        "a.txt-1-one\na.txt:2:Needle two needle\n--\na.txt-4-four\na.txt:5:five needle"
+    )
+    assert files.text("Grep", pattern="two.*four", output_mode="content", multiline=True) == (
+        "a.txt:2:Needle two needle\na.txt:3:three\na.txt:4:four"
+    )
+    assert files.text("Grep", pattern="needle", output_mode="content", head_limit=1) == (
+        "a.txt:2:Needle two needle\n(2 of 3 matches are left out.)"
+    )
+    assert files.text("Grep", pattern="nowhere") == "No match for nowhere."
+
+
+def test_the_bound_is_one_of_bytes_and_the_rest_is_counted(files: Files) -> None:
+    files.put("many.txt", "".join(f"{i:04d} " + "x" * 94 + "\n" for i in range(1, 3001)))
+    result = files.text("Grep", pattern="x", output_mode="content")
+    assert len(result.encode()) < 31_000
+    lines = result.split("\n")
+    assert lines[-1] == f"({3001 - len(lines):,} of 3,000 matches are left out.)"
+    assert lines[0].startswith("many.txt:1:0001 xx") and len(lines) == 273
+
+
+def test_k26_a_match_in_a_huge_line_is_shown_in_a_window_with_its_column(files: Files) -> None:
+    files.put("min.js", "é" * 1_000_000 + "needle-中" + "y" * 1_000_000 + "needle-end")
+    assert files.text("Grep", pattern="needle-end", output_mode="content") == (
+        "min.js:1:[column 2,000,009 of 2,000,018; cut] …" + "y" * 200 + "needle-end"
+    )
+    both = files.text("Grep", pattern="needle", output_mode="content")
+    assert both == (
+        "min.js:1:[column 1,000,001 of 2,000,018, 2 matches; cut] …" + "é" * 200 + "needle-中" + "y" * 192 + "…"
+    )
+    assert files.text("Grep", pattern="needle", output_mode="count") == "min.js:2\n(In total 2, in files: 1.)"
+
+
+def test_a_pattern_or_a_name_that_looks_like_an_option_is_none(files: Files) -> None:
+    fill(files, "--pre=touch P", "-n", content="--pre=touch P\n")
+    assert files.text("Grep", pattern="--pre=touch P") == "--pre=touch P\n-n"
+    assert files.text("Grep", pattern="--pre", path="-n") == "-n"
+    assert files.text("Glob", pattern="-*") == "-n\n--pre=touch P"
+    assert files.text("Grep", pattern="-needle", output_mode="content") == "No match for -needle."
+    assert not (files.root / "P").exists()
+
+
+def test_a_settings_file_of_ripgrep_is_not_read(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(files, "a.txt")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(files.put("rc", "--invert-match\n")))
+    assert files.text("Grep", pattern="needle") == "a.txt"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("(unclosed", "unclosed group"), ("a\nb", "multiline"), ("*", "repetition operator")],
+)
+def test_a_bad_pattern_is_answered_in_words(files: Files, pattern: str, words: str) -> None:
+    fill(files, "a.txt")
+    code, message = files.refusal("Grep", pattern=pattern)
+    assert code == ErrorCode.INVALID_ARGUMENTS
+    assert message.startswith("The pattern cannot be used as a regular expression: ") and words in message
+    assert "\n" not in message
+
+
+def test_k05_odd_names_and_bytes_are_text_in_every_form(files: Files) -> None:
+    for name in (b"bad\xff.txt", b"two\nlines.txt"):
+        (files.root / os.fsdecode(name)).write_bytes(b"needle \xff\0\n" if b"bad" in name else b"needle\n")
+    names = ["$'bad\\xff.txt'", "$'two\\nlines.txt'"]
+    assert files.text("Grep", pattern="needle", glob="*lines*") == names[1]
+    assert files.text("Grep", pattern="needle", path=names[0], output_mode="content") == f"{names[0]}:1:needle \ufffd␀"
+    assert files.text("Grep", pattern="needle", path=names[1], output_mode="count") == (
+        f"{names[1]}:1\n(In total 1, in files: 1.)"
+    )
+
+
+def test_places_that_cannot_be_read_are_counted() -> None:
+    with open_folder() as root:
+        files = Files(root)
+        fill(files, "a.txt", "closed/b.txt")
+        (root / "closed").chmod(0o700)
+        with as_another_user():
+            told = [files.text(tool, pattern=pattern) for tool, pattern in (("Grep", "needle"), ("Glob", "*"))]
+    assert told == ["a.txt\n(Places that could not be read: 1.)"] * 2
+
+
+# -- searches that do not come to their end: ripgrep waits at a FIFO that nobody writes to
+
+ENDLESS = ["-e", "needle", "--", "./pipe"]
+
+
+def test_a_search_ends_at_its_time_limit(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    end = asyncio.run(search(ENDLESS, tmp_path, bytearray().extend, asyncio.Event(), seconds_max=0.1))
+    assert end.notes() == ["(Stopped after 0.1 seconds: the result is not complete. Search in a narrower path.)"]
+    assert children() == ""
+
+
+def test_a_search_ends_when_it_is_interrupted(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    async def interrupted() -> SearchEnd:
+        stop = asyncio.Event()
+        stop.set()
+        return await search(ENDLESS, tmp_path, bytearray().extend, stop)
+
+    end = asyncio.run(interrupted())
+    assert end.notes() == ["(The search was interrupted: the result is not complete. Search in a narrower path.)"]
+    assert children() == ""
+
+
+def test_a_search_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    async def cancelled() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await search(ENDLESS, tmp_path, bytearray().extend, asyncio.Event())
+
+    asyncio.run(cancelled())
+    assert children() == ""
+
+
+def test_a_search_ends_at_its_bound_of_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("needle\n" * 100_000)
+    got = bytearray()
+    end = asyncio.run(search(["-e", "needle", "./"], tmp_path, got.extend, asyncio.Event(), bytes_max=200_000))
+    assert end.cut == "Stopped after 200,000 bytes of matches"
+    assert 0 < len(got) <= 200_000
+
+
+def children() -> str:
+    """The ids of the processes that this one has started and not yet collected."""
+    listing = Path(f"/proc/self/task/{os.getpid()}/children")
+    return listing.read_text() if listing.exists() else ""
+
+
+def test_a_pattern_with_a_nul_byte_is_an_invalid_argument(files: Files) -> None:
+    assert files.code("Grep", pattern="a\0b") == ErrorCode.INVALID_ARGUMENTS

@@ -1,0 +1,192 @@
+"""What Edit and Write share: the plan of one file's new content, and its life from intent to verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.base import Action, CallRefused, ErrorCode, ParamsT, Plan, Tool, ToolResult
+from tools.diff import unified_diff
+from tools.limits import (
+    CHANGE_BYTES_MAX,
+    DIFF_PREVIEW_LINES_MAX,
+    DIFF_RESULT_LINES_MAX,
+    KEEP_BYTES_MAX,
+    NAME_BYTES_MAX,
+)
+from tools.line_window import LineWindow
+from tools.path_text import path_to_text, text_to_path
+from tools.read_cache import ReadCache
+from tools.regular_file import digest
+from tools.text_file import require_text
+from tools.verdict import Finding, Json, Verdict
+from tools.workspace import Workspace
+
+ABSENT = "absent"
+
+Keep = Callable[[bytes], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChange(Plan):
+    """The whole content of one file before and after; `before` None means that it does not exist."""
+
+    path: Path
+    before: bytes | None = field(repr=False)
+    after: bytes = field(repr=False)
+    summary: str  # what the result says was done
+
+    @property
+    def sha256_before(self) -> str:
+        return ABSENT if self.before is None else _sha256(self.before)
+
+
+class FileChangeTool(Tool[ParamsT, FileChange]):
+    """A tool whose effect is one file's new content.
+
+    `keep` stores an old content for a later revert and returns its name, or None when it must not be stored.
+    """
+
+    def __init__(self, workspace: Workspace, read_cache: ReadCache, keep: Keep) -> None:
+        self._workspace = workspace
+        self._read_cache = read_cache
+        self._keep = keep
+
+    @abstractmethod
+    def look(self, params: ParamsT) -> FileChange:
+        """The body of `plan`; runs in a thread."""
+
+    async def plan(self, params: ParamsT) -> FileChange:
+        return await asyncio.to_thread(self.look, params)
+
+    async def intent(self, plan: FileChange, action: Action) -> dict[str, Json]:
+        return await asyncio.to_thread(self._intent, plan, action)
+
+    async def act(self, plan: FileChange, action: Action) -> ToolResult:
+        return await asyncio.to_thread(self._act, plan, action)
+
+    def seal(self, intent: dict[str, Json], place: Path) -> None:
+        """Remove the temp file that the intent names, and nothing else. Raises OSError."""
+        del place
+        match intent:
+            case {"path": str(path), "temp": str(temp)}:
+                self._workspace.discard_temp(text_to_path(path), temp)
+
+    def probe(self, intent: dict[str, Json], place: Path) -> Finding:
+        del place
+        match intent:
+            case {"path": str(path), "sha256_before": str(before), "sha256_planned": str(planned)}:
+                return _judge(path, before, planned)
+        return Finding(Verdict.UNKNOWN, "its record does not say what was to be written")
+
+    # -- for the tools
+
+    def known_content(self, path: Path) -> bytes:
+        """What the file holds, provided that the model has read exactly this.
+
+        Raises:
+            CallRefused: NOT_FOUND, NOT_TEXT, NOT_READ, CHANGED_SINCE_READ, or REFUSED (no file, too large).
+        """
+        content, shown = self._workspace.read(path, CHANGE_BYTES_MAX), self._workspace.display(path)
+        require_text(content, shown)
+        if self._read_cache.get(path) is None:
+            raise CallRefused(ErrorCode.NOT_READ, f"{shown} has not been read in this session. Read it first.")
+        if not self._read_cache.is_current(path, _sha256(content)):
+            raise self._changed(path)
+        return content
+
+    def change(self, path: Path, before: bytes | None, after: bytes, summary: str) -> FileChange:
+        """The plan for a new content. Raises CallRefused (REFUSED) when the file cannot be given one."""
+        self._workspace.refuse_irreplaceable(path)
+        shown = self._workspace.display(path)
+        preview = unified_diff(before, after, shown, DIFF_PREVIEW_LINES_MAX)
+        return FileChange(shown, preview, path=path, before=before, after=after, summary=summary)
+
+    # -- inner parts
+
+    def _intent(self, plan: FileChange, action: Action) -> dict[str, Json]:
+        self._refuse_changed(plan)
+        before = plan.before
+        kept = self._keep(before) if before is not None and len(before) <= KEEP_BYTES_MAX else None
+        return {
+            "path": path_to_text(plan.path),
+            "sha256_before": plan.sha256_before,
+            "sha256_planned": _sha256(plan.after),
+            "size_before": None if before is None else len(before),
+            "size_planned": len(plan.after),
+            "mode": None if before is None else stat.S_IMODE(plan.path.lstat().st_mode),
+            "blob": kept,
+            "temp": temp_name(plan.path.name, action.action_id),
+        }
+
+    def _act(self, plan: FileChange, action: Action) -> ToolResult:
+        expected = None if plan.before is None else plan.sha256_before
+        temp = temp_name(plan.path.name, action.action_id)
+        try:
+            done = self._workspace.replace(plan.path, plan.after, expected_sha256=expected, temp_name=temp)
+        except CallRefused as refused:
+            if refused.code is ErrorCode.CHANGED_SINCE_READ:
+                raise self._changed(plan.path) from refused
+            raise
+        self._read_cache.remember(done.state)
+        diff = unified_diff(plan.before, plan.after, plan.subject, DIFF_RESULT_LINES_MAX)
+        parts = [plan.summary, done.warning, diff if plan.before is not None else ""]
+        return ToolResult("\n".join(filter(None, parts)), file_states=(done.state,))
+
+    def _refuse_changed(self, plan: FileChange) -> None:
+        now = self._workspace.state(plan.path)
+        if (ABSENT if now is None else now.sha256) != plan.sha256_before:
+            raise self._changed(plan.path)
+
+    def _changed(self, path: Path) -> CallRefused:
+        """The refusal that shows what the file holds now; shown in full it counts as read."""
+        shown, window = self._workspace.display(path), LineWindow()
+        try:
+            state = self._workspace.state(path)
+            data = self._workspace.read(path, CHANGE_BYTES_MAX)
+            require_text(data, shown)
+        except CallRefused as refused:
+            return CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed since it was read. {refused.message}")
+        window.feed(data)
+        window.close()
+        states = (state,) if state is not None and window.is_whole else ()
+        for seen in states:
+            self._read_cache.remember(seen)
+        again = "This is what it holds now" if states else "Read it again; it begins with"
+        message = f"{shown} changed since it was read. Nothing was changed by this call. {again}:\n{window.render()}"
+        return CallRefused(ErrorCode.CHANGED_SINCE_READ, message, states)
+
+
+def temp_name(name: str, action_id: str) -> str:
+    """The name of the temp file of one action: hidden, telling, within what a directory can hold, valid UTF-8."""
+    room = NAME_BYTES_MAX - len(f"..{action_id}.tmp".encode())
+    stem = os.fsencode(name).decode("utf-8", "replace").encode()[:room].decode("utf-8", "ignore")
+    return f".{stem}.{action_id}.tmp"
+
+
+def _judge(path: str, before: str, planned: str) -> Finding:
+    facts: dict[str, Json] = {"path": path, "sha256_before": before, "sha256_planned": planned}
+    try:
+        now = digest(text_to_path(path), path).sha256
+    except CallRefused as refused:
+        if refused.code is not ErrorCode.NOT_FOUND:
+            return Finding(Verdict.UNKNOWN, f"the file cannot be looked at: {refused.message}", facts)
+        now = ABSENT
+    facts["sha256_now"] = now
+    if now == planned:
+        return Finding(Verdict.APPLIED, "the file has the planned content", facts)
+    if now == before:
+        what = "the file does not exist, as before" if now == ABSENT else "the file has the content from before"
+        return Finding(Verdict.NOT_APPLIED, what, facts)
+    what = "the file is gone" if now == ABSENT else "the file has neither the planned content nor that from before"
+    return Finding(Verdict.CHANGED_SINCE, what, facts)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

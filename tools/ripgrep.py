@@ -1,0 +1,158 @@
+"""Running ripgrep: found beside our Python or on PATH, without a shell or settings of its own, and always stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tools.base import CallRefused, ErrorCode
+from tools.limits import SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
+
+T = TypeVar("T")
+
+_CHUNK_BYTES = 64 * 1024
+_COMPLAINT_BYTES_MAX = 1_000
+_COMPLAINT_LINES_MAX = 20
+_ALWAYS = ("--no-config", "--color=never", "--no-require-git")  # .gitignore counts outside of repositories too
+_ENVIRONMENT = ("PATH", "HOME", "XDG_CONFIG_HOME", "LANG", "LC_ALL")  # what finds git's own ignore file; no keys
+_UNREADABLE = re.compile(r"\(os error \d+\)$")
+
+
+@dataclass(frozen=True)
+class SearchEnd:
+    """How a search ended. `cut` says in words why it was stopped before its end; empty when it was not."""
+
+    exit_code: int
+    complaints: tuple[str, ...]
+    unreadable: int  # places
+    cut: str
+
+    def notes(self) -> list[str]:
+        """What the reader of the result has to know about what is missing."""
+        notes = [f"({self.cut}: the result is not complete. Search in a narrower path.)"] if self.cut else []
+        if self.unreadable:
+            notes.append(f"(Places that could not be read: {self.unreadable:,}.)")
+        return notes
+
+
+class Lines:
+    """Cuts a stream of bytes into records that end in a separator, and hands each to `take`."""
+
+    def __init__(self, separator: bytes, take: Callable[[bytes], None]) -> None:
+        self._separator = separator
+        self._take = take
+        self._rest: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> None:
+        first, *others = chunk.split(self._separator)
+        self._rest.append(first)
+        for record in others:
+            self._take(b"".join(self._rest))
+            self._rest = [record]
+
+
+class Complaints:
+    """What ripgrep says on stderr: places that it cannot read are counted, the rest is kept (bounded)."""
+
+    def __init__(self) -> None:
+        self.unreadable = 0
+        self.others: list[str] = []
+
+    def take(self, line: bytes) -> None:
+        text = line[:_COMPLAINT_BYTES_MAX].decode("utf-8", "replace")
+        if _UNREADABLE.search(text):
+            self.unreadable += 1
+        elif len(self.others) < _COMPLAINT_LINES_MAX:
+            self.others.append(text)
+
+
+def find_ripgrep() -> str:
+    """The program's path. Raises CallRefused (REFUSED) when there is none."""
+    beside = Path(sys.executable).with_name("rg")
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
+    if found is None:
+        message = "Searching needs the program rg (ripgrep), which was not found. Tell the user; use Bash meanwhile."
+        raise CallRefused(ErrorCode.REFUSED, message)
+    return found
+
+
+async def search(
+    arguments: Sequence[str],
+    where: Path,
+    consume: Callable[[bytes], None],
+    stop: asyncio.Event,
+    *,
+    seconds_max: float = SEARCH_SECONDS_MAX,
+    bytes_max: int = SEARCH_BYTES_MAX,
+) -> SearchEnd:
+    """Run ripgrep in a directory and hand its output on, chunk by chunk, within bounds of time and bytes.
+
+    It is ended when the bounds are reached, when `stop` is set, or when this call is cancelled.
+    """
+    process = await asyncio.create_subprocess_exec(
+        find_ripgrep(),
+        *_ALWAYS,
+        *arguments,
+        cwd=where,
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+    )
+    complaints = Complaints()
+    work = asyncio.ensure_future(_pump(process, consume, complaints, bytes_max))
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({work, stopped}, timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            cut = work.result()
+        else:
+            cut = "The search was interrupted" if stop.is_set() else f"Stopped after {seconds_max:g} seconds"
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await _cancelled(work)
+        await _cancelled(stopped)
+        await process.communicate()  # `wait` alone never returns while a full pipe is not read to its end
+    return SearchEnd(process.returncode or 0, tuple(complaints.others), complaints.unreadable, cut)
+
+
+async def _pump(process: Process, consume: Callable[[bytes], None], complaints: Complaints, bytes_max: int) -> str:
+    """Read both outputs to their end. Returns why it ended early, or nothing."""
+    assert process.stdout is not None and process.stderr is not None  # both are pipes
+    listening = asyncio.ensure_future(_listen(process.stderr, complaints))
+    try:
+        size = 0
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            size += len(chunk)
+            if size > bytes_max:
+                return f"Stopped after {bytes_max:,} bytes of matches"
+            consume(chunk)
+        await listening
+        await process.wait()
+        return ""
+    finally:
+        await _cancelled(listening)
+
+
+async def _listen(stderr: asyncio.StreamReader, complaints: Complaints) -> None:
+    lines = Lines(b"\n", complaints.take)
+    while chunk := await stderr.read(_CHUNK_BYTES):
+        lines.feed(chunk)
+
+
+async def _cancelled(future: asyncio.Future[T]) -> None:
+    """Cancel, and wait until that has happened."""
+    future.cancel()
+    await asyncio.wait([future])

@@ -1,0 +1,206 @@
+"""The workspace: which paths the file tools may touch, and how they read and replace what is there.
+
+Real paths decide. A path is resolved once, when a call is planned; whatever is opened later is checked to lie where
+it was resolved to, so that a link swapped in between leads nowhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from io import FileIO
+from itertools import islice
+from pathlib import Path
+
+from tools.base import CallRefused, ErrorCode, FileState
+from tools.limits import NAME_BYTES_MAX
+from tools.path_text import path_to_text, text_to_path
+from tools.regular_file import chunks, digest, refusal, regular_file
+from tools.whole_file import (
+    Disk,
+    Link,
+    Replaced,
+    Replacement,
+    new_directory,
+    refuse_closed_directory,
+    refuse_irreplaceable,
+    replace_whole,
+)
+
+__all__ = ["Disk", "Workspace"]
+
+_OPEN_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_NAMES_LOOKED_AT_MAX = 2_000
+
+
+class Workspace:
+    """One root directory. Paths given out are absolute and resolved; texts are as `path_text` writes them."""
+
+    def __init__(self, root: Path, disk: Disk, link: Link = os.link) -> None:
+        self.root = Path(os.path.realpath(root))
+        self._disk = disk
+        self._link = link
+
+    # -- names
+
+    def resolve(self, file_path: str) -> Path:
+        """The real path behind a text of the model: relative to the root, `~` is an ordinary name.
+
+        Raises:
+            CallRefused: INVALID_ARGUMENTS (no path at all), OUTSIDE_WORKSPACE, or REFUSED (links that form a loop).
+        """
+        if not file_path:
+            raise CallRefused(ErrorCode.INVALID_ARGUMENTS, "The path is empty. Give a path relative to the workspace.")
+        try:
+            wanted = text_to_path(file_path)
+        except UnicodeEncodeError as error:
+            raise CallRefused(ErrorCode.INVALID_ARGUMENTS, "The path holds half a character.") from error
+        if "\0" in str(wanted):
+            raise CallRefused(ErrorCode.INVALID_ARGUMENTS, "A path cannot hold a NUL byte.")
+        path = Path(os.path.realpath(self.root / wanted))
+        self._refuse_outside(path, file_path)
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            return path
+        except OSError as error:
+            if error.errno == errno.ENOTDIR:
+                return path
+            raise refusal(error, file_path) from error
+        if path.is_symlink():  # realpath resolves every link but those of a loop
+            raise refusal(OSError(errno.ELOOP, ""), file_path)
+        return path
+
+    def contains(self, path: Path) -> bool:
+        """Whether a resolved path lies inside."""
+        return path == self.root or self.root in path.parents
+
+    def display(self, path: Path) -> str:
+        """A path for people and for the next call: relative to the root."""
+        return path_to_text(path.relative_to(self.root) if self.contains(path) else path)
+
+    # -- reading
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[tuple[FileIO, os.stat_result]]:
+        """Open a regular file. Raises CallRefused as `regular_file` does; what is missing gets names like it."""
+        shown = self.display(path)
+        try:
+            with regular_file(path, shown) as (file, looked_at):
+                self._refuse_moved(file.fileno(), shown)
+                yield file, looked_at
+        except CallRefused as refused:
+            if refused.code is ErrorCode.NOT_FOUND:
+                raise CallRefused(refused.code, refused.message + self._names_like(path)) from refused
+            raise
+
+    def read(self, path: Path, bytes_max: int) -> bytes:
+        """The whole content. Raises CallRefused, also (REFUSED) for a file that is larger than `bytes_max`."""
+        parts, size = [], 0
+        with self.open(path) as (file, _):
+            for chunk in chunks(file, self.display(path)):
+                size += len(chunk)
+                if size > bytes_max:
+                    message = f"{self.display(path)} is larger than {bytes_max:,} bytes. Use a command (Bash) for it."
+                    raise CallRefused(ErrorCode.REFUSED, message)
+                parts.append(chunk)
+        return b"".join(parts)
+
+    def state(self, path: Path) -> FileState | None:
+        """What is there now, None for nothing. Raises CallRefused (REFUSED) when it cannot be read."""
+        try:
+            return digest(path, self.display(path))
+        except CallRefused as refused:
+            if refused.code is ErrorCode.NOT_FOUND:
+                return None
+            raise
+
+    # -- writing
+
+    def refuse_irreplaceable(self, path: Path) -> None:
+        """Raises CallRefused (REFUSED) when `replace` could not give this path a new content."""
+        shown = self.display(path)
+        try:
+            if os.path.lexists(path):
+                refuse_irreplaceable(path, shown)
+            else:
+                refuse_closed_directory(next(p for p in path.parents if os.path.lexists(p)), shown)
+        except OSError as error:
+            raise refusal(error, shown) from error
+
+    def replace(self, path: Path, data: bytes, *, expected_sha256: str | None, temp_name: str) -> Replaced:
+        """Give a resolved path a new whole content; `expected_sha256` None means that it must not exist yet.
+
+        Mode, owner and extended attributes are kept; missing directories of a new file are made.
+
+        Raises:
+            CallRefused: nothing was changed (REFUSED with the reason, CHANGED_SINCE_READ).
+        """
+        shown = self.display(path)
+        try:
+            if expected_sha256 is None:
+                self._make_parents(path)
+            with self._pinned(path.parent, shown) as directory:
+                job = Replacement(directory, path, shown, data, expected_sha256, temp_name)
+                return replace_whole(self._disk, self._link, job)
+        except OSError as error:
+            raise CallRefused(ErrorCode.REFUSED, f"{shown} was not changed: {error.strerror or error}.") from error
+
+    def discard_temp(self, path: Path, temp_name: str) -> None:
+        """Remove what a killed `replace` of this path left. A missing file is fine. Raises OSError."""
+        ours = temp_name.startswith(".") and temp_name.endswith(".tmp") and "/" not in temp_name
+        if not (ours and self.contains(path) and path.parent.is_dir()):
+            return
+        with self._pinned(path.parent, self.display(path)) as directory:
+            temp = directory / temp_name
+            if os.path.lexists(temp) and stat.S_ISREG(temp.lstat().st_mode):
+                self._disk.unlink(temp)
+                self._disk.sync_directory(directory)
+
+    # -- inner parts
+
+    def _make_parents(self, path: Path) -> None:
+        missing = [p for p in path.parents if not os.path.lexists(p)]
+        for directory in reversed(missing):
+            with self._pinned(directory.parent, self.display(path)) as parent:
+                new_directory(self._disk, parent / directory.name)
+
+    @contextmanager
+    def _pinned(self, directory: Path, shown: str) -> Iterator[Path]:
+        """A path to an open directory that goes on to mean this directory, whatever is renamed or linked meanwhile."""
+        fd = os.open(directory, _OPEN_DIRECTORY)
+        try:
+            self._refuse_moved(fd, shown)
+            pinned = Path(f"/proc/self/fd/{fd}")
+            yield pinned if os.path.lexists(pinned) else directory
+        finally:
+            os.close(fd)
+
+    def _refuse_moved(self, fd: int, shown: str) -> None:
+        try:
+            opened = Path(f"/proc/self/fd/{fd}").readlink()
+        except OSError:
+            return  # no /proc: the check of `resolve` stands alone
+        self._refuse_outside(opened, shown)
+
+    def _refuse_outside(self, path: Path, shown: str) -> None:
+        if not self.contains(path):
+            message = f"{shown[:200]} lies outside of the workspace {path_to_text(self.root)}. Use a path inside it."
+            raise CallRefused(ErrorCode.OUTSIDE_WORKSPACE, message)
+
+    def _names_like(self, path: Path) -> str:
+        """A hint for a mistyped name: names beside it, or the nearest directory that does exist."""
+        try:
+            parent = next(p for p in path.parents if p.is_dir())
+            if parent != path.parent:
+                return f" Neither does its directory; {self.display(parent)} is the nearest that does."
+            with os.scandir(parent) as entries:
+                names = [entry.name for entry in islice(entries, _NAMES_LOOKED_AT_MAX)]
+        except OSError:
+            return ""  # a directory that may not be listed
+        close = get_close_matches(path.name[:NAME_BYTES_MAX], names, n=3)
+        return " Did you mean " + ", ".join(self.display(parent / name) for name in close) + "?" if close else ""
