@@ -20,7 +20,7 @@ from agent.permissions import PermissionGate, Rule
 from agent.recovery.investigate import Investigated, Investigator
 from agent.recovery.settle import Decider, DecisionNeeded, Desk, Settlement
 from agent.runner import RuntimeRunner
-from agent.services import Services
+from agent.services import EventIds, Services
 from agent.sinks import TraceRuntimeEventSink, TranscriptRuntimeEventSink
 from agent.state import Limits, RunResult, Usage, World
 from agent.subagent import STEPS_MAX, Children, FilesChanged, run_child
@@ -37,6 +37,7 @@ from memory.recorder import timestamp
 from memory.resume import ResumeLoader
 from memory.session import RecordedSession
 from memory.session_memory import SessionMemoryManager
+from memory.snapshot import CheckpointFacts
 from memory.state import ResumeState, RunFacts
 from tools.command import CommandRunner
 from tools.task import TaskOrder, TaskReport
@@ -238,8 +239,11 @@ class CodeAgent:
 
     @property
     def can_continue(self) -> bool:
-        """Is there a run that was cut short, or ended without an answer?"""
-        return self._last_run is not None and self._last_run.ended != End.COMPLETED
+        """Is there a run that was cut short, or ended without an answer? One whose prompt was not recorded is none."""
+        run = self._last_run
+        if run is None or run.ended == End.COMPLETED:
+            return False
+        return run.answer is not None or self.history_manager.awaits_answer
 
     # -- the user acts
 
@@ -334,8 +338,11 @@ class CodeAgent:
     def session_memory(self) -> str:
         return self._memory.in_view.render()
 
-    def runtime_state(self) -> JsonObject:
-        return self._toolbox.runtime_state([str(rule) for rule in self.gate.granted])
+    def checkpoint_facts(self) -> CheckpointFacts:
+        if self.session is not None:
+            return self.session.checkpoint_facts()
+        grants = [str(rule) for rule in self.gate.granted]
+        return CheckpointFacts(self._memory.as_json(), self._toolbox.runtime_state(grants), {})
 
     def tool_definitions(self, names: tuple[str, ...]) -> list[Mapping[str, object]]:
         offered = self.tool_registry.definitions()
@@ -448,9 +455,7 @@ class CodeAgent:
 
 
 def _open(services: Services, files: SessionFiles) -> RecordedSession:
-    return RecordedSession.open(
-        files, services.disk, clock=services.clock, new_event_id=lambda: f"evt-{services.new_hex()}{services.new_hex()}"
-    )
+    return RecordedSession.open(files, services.disk, clock=services.clock, new_event_id=EventIds(services.new_hex()))
 
 
 def _touched(items: Sequence[Investigated]) -> set[str]:

@@ -48,6 +48,7 @@ from memory.events import (
     TransitionPayload,
 )
 from memory.recorder import timestamp
+from memory.snapshot import CheckpointFacts
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +76,8 @@ class RunHost(Protocol):
     def session_memory(self) -> str:
         """The session memory in view."""
 
-    def runtime_state(self) -> JsonObject:
-        """What a checkpoint carries of the tools' state."""
+    def checkpoint_facts(self) -> CheckpointFacts:
+        """What a checkpoint carries besides its summary, so that a load can start there."""
 
     def tool_definitions(self, names: tuple[str, ...]) -> list[Mapping[str, object]]:
         """The definitions of the tools that are offered, of those that exist here."""
@@ -295,6 +296,7 @@ class RuntimeRunner:
         active = host.context_engine.compact_store.active
         summary, is_made = await self._summary_of(cut, active.summary if active else "")
         retain_seq = history[cut].seq if cut < len(history) else host.next_seq()
+        facts = host.checkpoint_facts()
         checkpoint = CheckpointPayload(
             checkpoint_id=host.new_id("ckpt"),
             summary=compaction.complete_summary(summary, left_out),
@@ -303,9 +305,9 @@ class RuntimeRunner:
             messages_compacted=len(left_out),
             created_at=timestamp(host.clock()),
             retain_start_seq=retain_seq,
-            session_memory={"text": host.session_memory()},
-            runtime_state=host.runtime_state(),
-            metadata={"summarized_by": "model" if is_made else "rules"},
+            session_memory=facts.session_memory,
+            runtime_state=facts.runtime_state,
+            metadata={"summarized_by": "model" if is_made else "rules", **facts.metadata},
         )
         self._emit_now(EventType.CHECKPOINT, checkpoint)
         host.history_manager.forget_before(cut)

@@ -154,7 +154,7 @@ class ToolRunner:
         try:
             result = await self._attempt(attempt, emit)
         except CallRefused as refused:
-            result = ToolResult(refused.message, refused.code)
+            result = ToolResult(refused.message, refused.code, file_states=refused.file_states)
         except asyncio.CancelledError:
             # Only what has not begun, or has no effect, ends like this: an act with effects is waited for.
             stopped = ToolResult(STOPPED, ErrorCode.INTERRUPTED)

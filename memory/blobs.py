@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 
 from memory.disk import Disk
-from memory.events import BlobRef, Text
+from memory.events import BlobRef, JsonObject, Text
 
 STRING_BYTES_MAX = 64 * 1024  # contract.md: any string above is a blob
 RECORD_BYTES_MAX = (1 << 20) - 4096  # room for the envelope below 1 MiB
 _SMALLER_STRINGS = (STRING_BYTES_MAX, 4096, 512)  # many strings just below the limit can still make a large record
 HEAD_CHARACTERS = 1500
 TAIL_CHARACTERS = 500
+_REFERENCE_KEYS = frozenset(BlobRef.__struct_fields__)
 
 
 class BlobStore:
@@ -74,7 +75,7 @@ class BlobStore:
             return BlobRef(self.put(data), len(data), value[: HEAD_CHARACTERS // cut], value[-TAIL_CHARACTERS // cut :])
         if isinstance(value, list):
             return [self._replaced(item, limit) for item in value]
-        if isinstance(value, dict) and "blob" not in value:
+        if isinstance(value, dict) and value.keys() != _REFERENCE_KEYS:
             return {key: self._replaced(item, limit) for key, item in value.items()}
         return value
 
@@ -82,5 +83,16 @@ class BlobStore:
     def _read(path: Path) -> bytes | None:
         try:
             return path.read_bytes()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a foreign record may give a name that no file can have
             return None
+
+
+def text_in(found: JsonObject, key: str) -> Text:
+    """A text that an object of a record holds: as it is, or the reference that replaced it; '' where there is none."""
+    value = found.get(key)
+    if isinstance(value, dict):
+        try:
+            return msgspec.convert(value, BlobRef)
+        except msgspec.ValidationError:
+            return ""
+    return value if isinstance(value, str) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memory.events import JsonObject, LifecyclePayload, Text, ToolCall, ToolStatus, TranscriptEvent
@@ -92,6 +92,12 @@ class CallLedger:
     def uncertain(self) -> Iterator[ActionFacts]:
         """Open actions in the order in which they began."""
         return iter(sorted((a for a in self._actions.values() if a.is_uncertain), key=lambda a: a.started_seq))
+
+    def reopen(self, actions: Sequence[ActionFacts]) -> None:
+        """Take in open actions from before the records that are folded."""
+        for action in actions:
+            self._actions.setdefault(action.action_id, action)
+            self._of_call.setdefault((action.run_id, action.tool_call_id), action.action_id)
 
     def forget_settled(self) -> None:
         """Called at each assistant message: what is settled by now is not asked for again."""

@@ -53,9 +53,11 @@ def list_sessions(folders: Sequence[MemoryFolder]) -> list[SessionSummary]:
 
 def find_sessions(sessions: Sequence[SessionSummary], word: str) -> list[SessionSummary]:
     """The sessions that a word means: an id, else a name, else a prefix of ids. Several: the word is ambiguous."""
+    if not word:
+        return []
     by_id = [one for one in sessions if one.session_id == word]
     by_name = [one for one in sessions if one.name == word]
-    return by_id or by_name or [one for one in sessions if word and one.session_id.startswith(word)]
+    return by_id or by_name or [one for one in sessions if one.session_id.startswith(word)]
 
 
 def summarize(files: SessionFiles) -> SessionSummary:

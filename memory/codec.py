@@ -34,12 +34,10 @@ def encode_payload(payload: Payload) -> bytes:
         return _encoder.encode(cleaned(msgspec.to_builtins(payload)))
 
 
-def encode_line(event: TranscriptEvent) -> bytearray:
+def encode_line(event: TranscriptEvent) -> bytes:
     """The line of a record, with its checksum and its newline."""
-    line = bytearray(len(bytes(event.payload)) + 256)
-    _encoder.encode_into(event, line)
-    line[-1:] = b',"crc":"%08x"}\n' % crc32(memoryview(line)[:-1])
-    return line
+    body = _encoder.encode(event)[:-1]  # without the closing brace
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
 def is_sealed(line: bytes | memoryview) -> bool:
@@ -60,7 +58,7 @@ def decode_event(line: bytes) -> TranscriptEvent:
     """The envelope of a sealed line. Raises Undecodable."""
     try:
         return _decode_event(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(str(error)) from error
 
 
@@ -71,7 +69,7 @@ def decode_payload(event: TranscriptEvent) -> Payload | None:
         return None
     try:
         return decode(event.payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     # Escaped lone surrogates, which others write, make the fast decoder refuse the whole payload.
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from memory.blobs import BlobStore
+from memory.blobs import BlobStore, text_in
 from memory.calls import ActionFacts, CallLedger
 from memory.checkpoint import CompactCheckpoint
 from memory.codec import decode_payload
@@ -30,6 +30,8 @@ from memory.events import (
 from memory.layout import SessionFiles
 from memory.reader import Damage, DamageKind, TranscriptReader
 from memory.session_memory import SessionMemoryManager
+from memory.snapshot import KEY as FACTS_KEY
+from memory.snapshot import CheckpointFacts, FoldSnapshot
 from memory.state import MissingResult, ResumeState, RunFacts, RuntimeFacts, UncertainAction
 from memory.store import Ending
 
@@ -89,7 +91,7 @@ class SessionFold:
             case MessagePayload():
                 self._message(event, payload)
             case TransitionPayload():
-                self._transition(payload)
+                self._transition(event, payload)
             case LifecyclePayload():
                 self._lifecycle(event, payload)
             case CheckpointPayload():
@@ -100,9 +102,11 @@ class SessionFold:
 
     def _enter_run(self, event: TranscriptEvent) -> None:
         if event.run_id != self._run_id:
+            number = _RUN_NUMBER.fullmatch(event.run_id)
+            if number and self._run_id and int(number[1]) <= self._runs:
+                return  # a decision about an action of an earlier run does not begin that run again
             self._run_id, self._run_step, self._world, self._ended, self._answer = event.run_id, 0, {}, None, None
             self._answered_step = 0
-            number = _RUN_NUMBER.fullmatch(event.run_id)
             self._runs = max(self._runs, int(number[1])) if number else self._runs + 1
         self._run_step = max(self._run_step, event.step)
 
@@ -140,9 +144,12 @@ class SessionFold:
         self._acted_boot_id = str(self._opened.get("boot_id", ""))
         self._queued.pop(str(metadata.get("queue_id")), None)
         if isinstance(recovery, dict):
-            self._told_damage.update((str(kind), int(offset)) for kind, offset in recovery.get("damage", ()))
-            for path in recovery.get("changed_files", ()):
-                self._runtime.read_cache.pop(path, None)
+            for found in _list_in(recovery, "damage"):
+                match found:
+                    case [str(kind), int(offset)]:
+                        self._told_damage.add((kind, offset))
+            for path in _list_in(recovery, "changed_files"):
+                self._runtime.read_cache.pop(str(path), None)
         else:
             self._answer = None
 
@@ -155,8 +162,64 @@ class SessionFold:
         if self._asking and any(call.id == call_id for call in self._asking.tool_calls):
             self._answers.setdefault(call_id, message)
         else:
-            text = ORPHAN_TEXT + message.content
-            self._history.append(HistoryMessage("user", text, metadata={"recovery": {}}, seq=event.seq))
+            self._orphan(
+                HistoryMessage("user", ORPHAN_TEXT + message.content, metadata={"recovery": {}}, seq=event.seq)
+            )
+
+    def _orphan(self, message: HistoryMessage) -> None:
+        """A result without its request: never between an assistant message and the results of its calls."""
+        if all(answer for _call, answer in self._pairs()):
+            self._close_calls()
+        place = len(self._history) - 1 if self._asking else len(self._history)
+        self._history.insert(place, message)
+
+    # -- from a checkpoint on
+
+    def checkpoint_facts(self) -> CheckpointFacts:
+        """What a checkpoint must hold besides the messages that it retains, so that a fold can start there."""
+        snapshot: JsonObject = msgspec.to_builtins(self._snapshot())
+        return CheckpointFacts(self._memory.as_json(), self._runtime.as_json(), {FACTS_KEY: snapshot})
+
+    def _snapshot(self) -> FoldSnapshot:
+        return FoldSnapshot(
+            messages=self._messages_before + len(self._history) + len(self._answers),
+            run_id=self._run_id,
+            run_step=self._run_step,
+            world=self._world,
+            ended=self._ended,
+            answer=self._answer,
+            answered_step=self._answered_step,
+            runs=self._runs,
+            steps=self._steps,
+            files_changed=list(self._files_changed),
+            opened=self._opened,
+            acted_boot_id=self._acted_boot_id,
+            name=self._name,
+            recorded_damage=list(self._recorded_damage.values()),
+            told_damage=sorted(self._told_damage),
+            queued=self._queued,
+            open_actions=list(self._ledger.uncertain()),
+            arguments={a.action_id: self._arguments.get(a.action_id, "") for a in self._ledger.uncertain()},
+        )
+
+    def restore(self, snapshot: FoldSnapshot, event: TranscriptEvent, checkpoint: CheckpointPayload) -> None:
+        """Take in a checkpoint after the messages that it retains: all else that is known comes from its snapshot."""
+        self._last_seq, self._last_timestamp = event.seq, event.timestamp
+        self._run_id, self._run_step = snapshot.run_id, max(snapshot.run_step, event.step)
+        self._world, self._ended = snapshot.world, snapshot.ended
+        self._answer, self._answered_step = snapshot.answer, snapshot.answered_step
+        self._runs, self._steps = snapshot.runs, snapshot.steps
+        self._files_changed = dict.fromkeys(snapshot.files_changed)
+        self._opened, self._acted_boot_id, self._name = snapshot.opened, snapshot.acted_boot_id, snapshot.name
+        self._recorded_damage = {damage.key: damage for damage in snapshot.recorded_damage}
+        self._told_damage, self._queued = set(snapshot.told_damage), dict(snapshot.queued)
+        self._runtime = RuntimeFacts.from_json(checkpoint.runtime_state)
+        self._memory.restore(checkpoint.session_memory)
+        self._ledger.reopen(snapshot.open_actions)
+        self._arguments.update(snapshot.arguments)
+        self._close_calls()
+        self._messages_before = snapshot.messages - len(self._history)
+        self._compacted(checkpoint)
 
     def _close_calls(self) -> None:
         """The next message begins: every call gets its one answer, in call order."""
@@ -165,8 +228,12 @@ class SessionFold:
         self._asking, self._answers = None, {}
 
     def _pairs(self) -> Iterable[tuple[ToolCall, HistoryMessage | None]]:
+        """The calls with their answers. Answers are written in call order: one missing before another is lost."""
         calls = self._asking.tool_calls if self._asking else ()
-        return [(call, self._answers.get(call.id)) for call in calls]
+        answers = [self._answers.get(call.id) for call in calls]
+        last = max((index for index, answer in enumerate(answers) if answer), default=0)
+        lost = [self._substitute(call) if index < last else None for index, call in enumerate(calls)]
+        return [(call, answer or instead) for call, answer, instead in zip(calls, answers, lost, strict=True)]
 
     def _substitute(self, call: ToolCall) -> HistoryMessage:
         """What stands for a tool message that the file does not hold, though later messages are there."""
@@ -182,7 +249,7 @@ class SessionFold:
 
     # -- the rest
 
-    def _transition(self, payload: TransitionPayload) -> None:
+    def _transition(self, event: TranscriptEvent, payload: TransitionPayload) -> None:
         details = payload.details
         match payload.reason:
             case Reason.SESSION_OPENED:
@@ -191,11 +258,11 @@ class SessionFold:
             case Reason.SESSION_NAMED:
                 self._name = str(details.get("name") or "") or None
             case Reason.FORKED:
-                self._restore(details.get("runtime_state"))
+                self._runtime = RuntimeFacts.from_json(details.get("runtime_state") or {})
             case Reason.RUN_STARTED:
                 self._world = details
             case Reason.INPUT_QUEUED:
-                self._queued[str(details.get("queue_id"))] = str(details.get("text", ""))
+                self._queued[str(details.get("queue_id"))] = self._text(text_in(details, "text"), event)
             case Reason.USER_INPUT:
                 self._ended = None  # `continue`: the run goes on behind its terminal record
                 self._acted_boot_id = str(self._opened.get("boot_id", ""))
@@ -208,17 +275,12 @@ class SessionFold:
                 pass
 
     def _found_before(self, details: JsonObject) -> None:
-        for found in details.get("damage", ()):
-            if isinstance(found, dict):
-                damage = Damage(
-                    str(found.get("kind")),
-                    int(found.get("line", 0)),
-                    int(found.get("offset", 0)),
-                    int(found.get("bytes", 0)),
-                    found.get("kept_in"),
-                    str(found.get("text", "")),
-                )
-                self._recorded_damage[damage.key] = damage
+        for found in _list_in(details, "damage"):
+            try:
+                damage = msgspec.convert(found, Damage)
+            except msgspec.ValidationError:  # of another version
+                continue
+            self._recorded_damage[damage.key] = damage
 
     def _lifecycle(self, event: TranscriptEvent, payload: LifecyclePayload) -> None:
         action = self._ledger.ingest(event, payload)
@@ -252,6 +314,8 @@ class SessionFold:
     def _compacted(self, payload: CheckpointPayload) -> None:
         self._close_calls()
         kept = [message for message in self._history if message.seq >= payload.retain_start_seq]
+        while kept and kept[0].role == "tool":  # a result whose request is left out would make a request invalid
+            del kept[0]
         self._messages_before += len(self._history) - len(kept)
         self._history = kept
         self._checkpoint = CompactCheckpoint(
@@ -260,16 +324,6 @@ class SessionFold:
             payload.retain_start_seq,
             payload.messages_compacted,
         )
-
-    def _restore(self, runtime: object) -> None:
-        if isinstance(runtime, dict):
-            states = [state for state in runtime.get("read_cache", ()) if isinstance(state, dict)]
-            self._runtime = RuntimeFacts(
-                {str(state.get("path")): state for state in states},
-                runtime.get("cwd"),
-                list(runtime.get("todos", ())),
-                list(runtime.get("grants", ())),
-            )
 
     def _text(self, text: Text | None, event: TranscriptEvent | None) -> str:
         if isinstance(text, BlobRef) and self._blobs.get(text.blob) is None:
@@ -349,6 +403,12 @@ def _with_content(message: HistoryMessage, content: str) -> HistoryMessage:
     return HistoryMessage(
         message.role, content, (), message.tool_call_id, message.action_id, message.metadata, message.seq
     )
+
+
+def _list_in(details: JsonObject, key: str) -> list[object]:
+    """The list that an object of any version holds by this name; an empty one where there is none."""
+    found = details.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _json_object(text: str) -> JsonObject:

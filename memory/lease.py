@@ -104,7 +104,11 @@ class Lease:
             disk.private_directory(files.lock.parent)
             lock = FileLock(files.lock, timeout=0, mode=PRIVATE_FILE, thread_local=False)
             lock.acquire()
-            disk.replace(files.owner, msgspec.json.encode(Owner.current()) + b"\n")
+            try:
+                disk.replace(files.owner, msgspec.json.encode(Owner.current()) + b"\n")
+            except BaseException:
+                lock.release()
+                raise
         except Timeout as error:
             raise SessionBusy(files.session_id, _live_owner_pid(files)) from error
         except OSError as error:

@@ -7,9 +7,13 @@ was looked at; payloads stay raw.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 
@@ -20,10 +24,13 @@ from memory.codec import (
     is_sealed,
     looks_sealed,
 )
-from memory.events import JsonObject, TranscriptEvent
+from memory.events import EventType, JsonObject, TranscriptEvent
 from memory.foreign import decode_foreign
 
 RECORD_BYTES_MAX = 1 << 20  # contract.md: a record stays below 1 MiB
+MARK_EVERY_LINES = 512  # reading from a mark passes over half of that in the mean
+CHECKPOINTS_KEPT = 3  # the newest that can be used counts; an older one stands in for it
+_CHECKPOINT = EventType.CHECKPOINT.value.encode()
 _SEAL = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 
@@ -70,10 +77,19 @@ class Tail(msgspec.Struct, frozen=True):
     holds_record: bool
 
 
-class TranscriptReader:
-    """Iterate once over the records of a file; afterwards ask for `damage`, `last_seq`, `tail` and `size`.
+class Mark(msgspec.Struct, frozen=True):
+    """A place before an undamaged line, from which reading can go on."""
 
-    `live`: another process is writing the file, so an unfinished last line is no finding.
+    offset: int = 0
+    lines: int = 0  # before it
+    last_seq: int = 0
+
+
+class TranscriptReader:
+    """`scan` looks at every line once; then `events` yields records, from the beginning or from a mark.
+
+    After `scan`: `damage`, `last_seq`, `tail`, `size`, and the newest `checkpoints`. `live`: another process is writing
+    the file, so an unfinished last line is no finding.
 
     Raises:
         OSError: the file cannot be read.
@@ -83,35 +99,97 @@ class TranscriptReader:
         self._path = path
         self._session_id = session_id
         self._live = live
+        self._usual = _usual_line(session_id)
         self.damage: list[Damage] = []
         self.last_seq = 0
         self.size = 0
         self.tail: Tail | None = None
-        self.is_foreign = False  # at least one record without a checksum was accepted
+        self.checkpoints: deque[TranscriptEvent] = deque(maxlen=CHECKPOINTS_KEPT)
+        self._marks: list[Mark] = []
+        self._is_foreign = False  # at least one record without a checksum was accepted
         self._verified = False  # a record with a checksum was seen
         self._records = 0
+        self._lines = 0
         self._hole_before = False  # a bad line stands right before: it explains a gap
         self._foreign_ids: set[str] = set()
         self._seen_ids: set[str] | None = None  # built only when a sequence number comes again
 
-    def __iter__(self) -> Iterator[TranscriptEvent]:
-        number = 0
+    def scan(self) -> TranscriptReader:
+        """Check every line. Decodes nothing but what is unusual, and checkpoints."""
+        self.checkpoints.extend(self._walk(Mark(), decode_all=False))
+        if self._is_foreign:
+            text = "records without a checksum were taken as they are"
+            self.damage.append(Damage(DamageKind.UNVERIFIED, 1, 0, self.size, text=text))
+        return self
+
+    def events(self, start: Mark | None = None) -> Iterator[TranscriptEvent]:
+        """The records from a mark on, or all of them. Findings are those of `scan`."""
+        if self._is_regular:
+            return self._checked(start or Mark())
+        again = TranscriptReader(self._path, self._session_id, live=self._live)
+        again._verified = start is not None
+        return again._walk(start or Mark(), decode_all=True)
+
+    @property
+    def _is_regular(self) -> bool:
+        """Was every line a usual one?"""
+        return not self.damage and self._lines == self._records
+
+    def _checked(self, start: Mark) -> Iterator[TranscriptEvent]:
+        """The records of a file in which `scan` found every line as it should be."""
+        left = self._lines - start.lines
         with self._path.open("rb") as file:
+            file.seek(start.offset)
+            for raw in islice(file, left):
+                yield decode_event(raw)
+
+    def mark_before(self, seq: int) -> Mark | None:
+        """The last mark at or before a record; None when only the beginning is."""
+        index = bisect_right(self._marks, seq, key=lambda mark: mark.last_seq + 1)
+        return self._marks[index - 1] if index else None
+
+    # -- line by line
+
+    def _walk(self, start: Mark, *, decode_all: bool) -> Iterator[TranscriptEvent]:
+        usual, number, offset = self._usual.fullmatch, start.lines, start.offset
+        self.last_seq = start.last_seq
+        with self._path.open("rb") as file:
+            file.seek(offset)
             for raw in file:
                 number += 1
-                offset, self.size = self.size, self.size + len(raw)
-                if raw.endswith(b"\n"):
-                    yield from self._line(raw[:-1], number, offset)
+                found = usual(raw)
+                if found is not None and int(found[2]) == self.last_seq + 1 and _is_sealed_line(raw):
+                    events = self._usual_record(raw, found[1], number, offset, decode=decode_all)
+                elif raw.endswith(b"\n"):
+                    events = self._unusual(raw[:-1], number, offset)
                 else:
-                    yield from self._unfinished(raw, number, offset)
-        if self.is_foreign:
-            self.damage.append(
-                Damage(DamageKind.UNVERIFIED, 1, 0, self.size, text="records without a checksum were taken as they are")
-            )
+                    events = self._unfinished(raw, number, offset)
+                offset += len(raw)
+                for event in events:
+                    if decode_all or event.event_type == EventType.CHECKPOINT:
+                        yield event
+        self.size, self._lines = offset, number
 
-    # -- one line
+    def _usual_record(
+        self, raw: bytes, kind: bytes, number: int, offset: int, *, decode: bool
+    ) -> Iterable[TranscriptEvent]:
+        """An undamaged line that follows the one before: nearly all of them."""
+        if decode or kind == _CHECKPOINT:
+            event = self._decoded(raw[:-1])
+            if event is None:
+                return self._bad(raw[:-1], number, offset)
+            events: tuple[TranscriptEvent, ...] = (event,)
+        else:
+            events = ()
+        if number % MARK_EVERY_LINES == 1:
+            self._marks.append(Mark(offset, number - 1, self.last_seq))
+        self._verified = True
+        self._hole_before = False
+        self._records += 1
+        self.last_seq += 1
+        return events
 
-    def _line(self, line: bytes, number: int, offset: int) -> Iterator[TranscriptEvent]:
+    def _unusual(self, line: bytes, number: int, offset: int) -> Iterator[TranscriptEvent]:
         if line.startswith(RECORD_START) and is_sealed(line):
             event = self._decoded(line)
             if event is not None:
@@ -159,7 +237,7 @@ class TranscriptReader:
         yield event
 
     def _accept_foreign(self, event: TranscriptEvent, number: int, offset: int, size: int) -> Iterator[TranscriptEvent]:
-        self.is_foreign = True
+        self._is_foreign = True
         self._records += 1
         if event.event_id in self._foreign_ids:
             self.damage.append(Damage(DamageKind.DUPLICATE, number, offset, size, text="a record again"))
@@ -224,6 +302,21 @@ def sealed_spans(line: bytes) -> Iterator[bytes]:
                 yield span
                 break
         start = following
+
+
+def _usual_line(session_id: str) -> re.Pattern[bytes]:
+    """A line as this program writes it: event type and sequence number. Its checksum is still to be compared."""
+    text = rb'"[^"\\]*"'
+    before = (
+        rb'\{"event_id":%b,"timestamp":%b,"session_id":"%b","run_id":%b,"step":-?\d+,"event_type":"(\w+)","payload":'
+    )
+    after = rb',"schema_version":\d+,"seq":(\d+)(?:,"late":true)?,"crc":"[0-9a-f]{8}"\}\n'
+    head = before % (text, text, re.escape(session_id.encode()), text)
+    return re.compile(head + rb".*" + after, re.DOTALL)
+
+
+def _is_sealed_line(raw: bytes) -> bool:
+    return raw[-11:-3] == b"%08x" % crc32(memoryview(raw)[:-19])
 
 
 def _record_ids(path: Path, end: int) -> Iterator[str]:

@@ -9,13 +9,13 @@ from datetime import datetime
 from memory.blobs import BlobStore
 from memory.disk import Disk
 from memory.draft import DraftFile
-from memory.events import Payload, TranscriptEvent
 from memory.layout import SessionFiles
 from memory.lease import Lease
 from memory.reader import Damage, DamageKind
 from memory.recorder import TranscriptRecorder
 from memory.resume import ResumeLoader
 from memory.session_memory import SessionMemoryManager
+from memory.snapshot import CheckpointFacts
 from memory.state import ResumeState
 from memory.store import Ending, TranscriptStore
 from memory.trace import TraceLogger
@@ -47,7 +47,12 @@ class RecordedSession:
         self._lease = lease
         self.store = TranscriptStore(files, disk, state.ending if state else Ending())
         self.recorder = TranscriptRecorder(
-            self.store, self.blobs, files.session_id, clock=clock, new_id=new_event_id, on_recorded=self._remember
+            self.store,
+            self.blobs,
+            files.session_id,
+            clock=clock,
+            new_id=new_event_id,
+            on_recorded=self.memory.ingest_event,
         )
         self.damage = _with_repair(state.damage if state else (), self.store.repaired)
 
@@ -81,15 +86,16 @@ class RecordedSession:
             if damage.kind != DamageKind.UNVERIFIED and damage.key not in recorded  # unverified is seen at every read
         ]
 
+    def checkpoint_facts(self) -> CheckpointFacts:
+        """What a checkpoint must hold. Everything recorded so far is on disk."""
+        return ResumeLoader(self.files, self.blobs).checkpoint_facts()
+
     def close(self) -> None:
         """Close the files and give the lease back."""
         for close in (self.draft.close, self.trace.close, self.store.close):
             with suppress(OSError):
                 close()
         self._lease.release()
-
-    def _remember(self, event: TranscriptEvent, payload: Payload) -> None:
-        self.memory.ingest_event(event, payload)
 
 
 def _with_repair(found: tuple[Damage, ...], repaired: Damage | None) -> tuple[Damage, ...]:

@@ -6,16 +6,21 @@ every record says: was it replay-safe, did it fail, had it an exit code.
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+
 import msgspec
 
+from memory.blobs import HEAD_CHARACTERS, STRING_BYTES_MAX
 from memory.events import (
-    EventType,
+    CheckpointPayload,
     JsonObject,
     LifecyclePayload,
     MessagePayload,
     Payload,
     Reason,
     Text,
+    ToolCall,
     ToolStatus,
     TranscriptEvent,
     TransitionPayload,
@@ -24,6 +29,9 @@ from memory.events import (
 ITEMS_MAX = 6  # of each kind, the newest: the whole stays within a few hundred words
 ITEM_CHARACTERS_MAX = 160
 GOAL_CHARACTERS_MAX = 400
+TODOS_MAX = 12
+
+_FIRST_TEXT = re.compile(r'"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')  # in JSON that may be cut off
 
 
 class SessionMemoryItem(msgspec.Struct, frozen=True):
@@ -67,56 +75,46 @@ class SessionMemoryDeriver:
     """Folds events into a memory. Holds, besides, the calls of the newest assistant message: outcomes name only ids."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, tuple[str, JsonObject]] = {}
+        self._calls: dict[str, ToolCall] = {}
 
     def update(self, memory: SessionMemory, event: TranscriptEvent, payload: Payload) -> SessionMemory:
-        """The memory after one more event."""
-        match payload:
-            case MessagePayload(role="user") if not payload.metadata.get("recovery"):
-                goal = self._item(event, _inline(payload.content), GOAL_CHARACTERS_MAX)
-                return msgspec.structs.replace(memory, current_goal=goal)
-            case MessagePayload(role="assistant"):
-                self._calls = {call.id: (call.name, _arguments(call.arguments)) for call in payload.tool_calls}
-                return memory
-            case LifecyclePayload(status=ToolStatus.COMPLETED):
+        """The memory after one more event. Most events leave it as it is, and cost next to nothing."""
+        if isinstance(payload, LifecyclePayload):
+            if payload.status == ToolStatus.COMPLETED:
                 return self._completed(memory, event, payload)
-            case LifecyclePayload(status=ToolStatus.FAILED):
+            if payload.status == ToolStatus.FAILED:
                 return self._failed(memory, event, payload)
-            case TransitionPayload(reason=Reason.RECOVERY_DECIDED):
-                text = f"after a crash: {payload.details.get('choice')} ({payload.details.get('verdict')})"
-                return self._with(memory, "key_decisions", self._item(event, text))
-            case _:
-                return memory
+        elif isinstance(payload, MessagePayload):
+            if payload.role == "assistant":
+                self._calls = {call.id: call for call in payload.tool_calls}
+            elif payload.role == "user" and not payload.metadata.get("recovery"):
+                goal = _item(event, _inline(payload.content), GOAL_CHARACTERS_MAX)
+                return msgspec.structs.replace(memory, current_goal=goal)
+        elif isinstance(payload, TransitionPayload) and payload.reason == Reason.RECOVERY_DECIDED:
+            text = f"after a crash: {payload.details.get('choice')} ({payload.details.get('verdict')})"
+            return msgspec.structs.replace(memory, key_decisions=_newest(memory.key_decisions, _item(event, text)))
+        return memory
 
     def _completed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
-        name, arguments = self._calls.get(payload.tool_call_id, (payload.tool_name, {}))
-        todos = arguments.get("todos")
-        if isinstance(todos, list):
-            items = [self._item(event, _todo(todo)) for todo in todos[: ITEMS_MAX * 2]]
-            return msgspec.structs.replace(memory, todo_items=tuple(items))
+        call = self._calls.get(payload.tool_call_id)
         if payload.exit_code is not None:
-            text = f"{_subject(arguments)} -> exit {payload.exit_code}"
-            return self._with(memory, "verification_status", self._item(event, text))
-        if payload.replay_safe:
+            item = _item(event, f"{_subject(call)} -> exit {payload.exit_code}")
+            return msgspec.structs.replace(memory, verification_status=_newest(memory.verification_status, item))
+        if not payload.replay_safe:
+            item = _item(event, f"{payload.tool_name} {_subject(call)}")
+            return msgspec.structs.replace(memory, completed_work=_newest(memory.completed_work, item))
+        todos = _todos(call)
+        if todos is None:
             return memory
-        return self._with(memory, "completed_work", self._item(event, f"{name} {_subject(arguments)}"))
+        return msgspec.structs.replace(memory, todo_items=tuple(_item(event, todo) for todo in todos[:TODOS_MAX]))
 
     def _failed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
-        name, arguments = self._calls.get(payload.tool_call_id, (payload.tool_name, {}))
         error = payload.error or {}
-        text = f"{name} {_subject(arguments)}: {_inline(str(error.get('message', 'failed')))}"
-        kind = "key_decisions" if error.get("code") == "PERMISSION_DENIED" else "failed_attempts"
-        return self._with(memory, kind, self._item(event, text))
-
-    @staticmethod
-    def _with(memory: SessionMemory, kind: str, item: SessionMemoryItem) -> SessionMemory:
-        items = (*getattr(memory, kind), item)[-ITEMS_MAX:]
-        return msgspec.structs.replace(memory, **{kind: items})
-
-    @staticmethod
-    def _item(event: TranscriptEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
-        short = text if len(text) <= limit else text[: limit - 1] + "…"
-        return SessionMemoryItem(short, event.run_id, event.step, event.seq)
+        what = _inline(str(error.get("message", "failed")))
+        item = _item(event, f"{payload.tool_name} {_subject(self._calls.get(payload.tool_call_id))}: {what}")
+        if error.get("code") == "PERMISSION_DENIED":
+            return msgspec.structs.replace(memory, key_decisions=_newest(memory.key_decisions, item))
+        return msgspec.structs.replace(memory, failed_attempts=_newest(memory.failed_attempts, item))
 
 
 class SessionMemoryManager:
@@ -127,33 +125,67 @@ class SessionMemoryManager:
         self.memory = SessionMemory()
         self.in_view = SessionMemory()
 
+    def as_json(self) -> JsonObject:
+        """The memory for a checkpoint."""
+        found: JsonObject = msgspec.to_builtins(self.memory)
+        return found
+
+    def restore(self, found: JsonObject) -> None:
+        """Take in the memory that a checkpoint holds; it is also the one in view then."""
+        with suppress(msgspec.ValidationError):
+            self.memory = msgspec.convert(found, SessionMemory)
+        self.in_view = self.memory
+
     def ingest_event(self, event: TranscriptEvent, payload: Payload) -> None:
         """Take in one event. The view changes only where a run starts or a checkpoint stands (a stable prompt)."""
-        if event.event_type == EventType.CHECKPOINT or (
-            isinstance(payload, TransitionPayload) and payload.reason == Reason.RUN_STARTED
-        ):
+        if isinstance(payload, TransitionPayload):
+            if payload.reason == Reason.RUN_STARTED:
+                self.in_view = self.memory
+        elif isinstance(payload, CheckpointPayload):
             self.in_view = self.memory
         self.memory = self._deriver.update(self.memory, event, payload)
 
 
+def _item(event: TranscriptEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
+    short = text if len(text) <= limit else text[: limit - 1] + "…"
+    return SessionMemoryItem(short, event.run_id, event.step, event.seq)
+
+
+def _newest(items: tuple[SessionMemoryItem, ...], item: SessionMemoryItem) -> tuple[SessionMemoryItem, ...]:
+    return (*items[-ITEMS_MAX + 1 :], item)
+
+
 def _inline(text: Text | None) -> str:
+    """The beginning of a text in one line: the same whether the text is at hand or stored as a blob."""
     whole = text if isinstance(text, str) else text.head if text else ""
-    return " ".join(whole[: 4 * GOAL_CHARACTERS_MAX].split())
+    return " ".join(whole[:HEAD_CHARACTERS].split())
 
 
-def _arguments(text: Text) -> JsonObject:
-    if not isinstance(text, str):
-        return {}
+def _subject(call: ToolCall | None) -> str:
+    """The first text among the arguments: a path, a command, a pattern."""
+    if call is None:
+        return ""
+    head = call.arguments if isinstance(call.arguments, str) else call.arguments.head
+    found = _FIRST_TEXT.search(head[:HEAD_CHARACTERS])
+    if found is None:
+        return ""
+    try:
+        return _inline(msgspec.json.decode(f'"{found[1]}"', type=str))
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return _inline(found[1])
+
+
+def _todos(call: ToolCall | None) -> list[str] | None:
+    """The todo list among the arguments; None when they hold none. One too large for a record is none."""
+    text = call.arguments if call else None
+    if not isinstance(text, str) or '"todos"' not in text or len(text.encode("utf-8", "replace")) > STRING_BYTES_MAX:
+        return None
     try:
         found = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _subject(arguments: JsonObject) -> str:
-    """The first short text among the arguments: a path, a command, a pattern."""
-    return next((_inline(value) for value in arguments.values() if isinstance(value, str) and value.strip()), "")
+        return None
+    todos = found.get("todos") if isinstance(found, dict) else None
+    return [_todo(todo) for todo in todos] if isinstance(todos, list) else None
 
 
 def _todo(todo: object) -> str:

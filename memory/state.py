@@ -87,6 +87,18 @@ class RuntimeFacts:
     todos: list[JsonObject] = field(default_factory=list)
     grants: list[str] = field(default_factory=list)
 
+    @classmethod
+    def from_json(cls, found: JsonObject) -> RuntimeFacts:
+        """The facts as a record holds them; what does not fit is left out."""
+        states = [state for state in found.get("read_cache") or () if isinstance(state, dict)]
+        cwd = found.get("cwd")
+        return cls(
+            read_cache={str(state.get("path")): state for state in states},
+            cwd=cwd if isinstance(cwd, str) else None,
+            todos=[todo for todo in found.get("todos") or () if isinstance(todo, dict)],
+            grants=[str(grant) for grant in found.get("grants") or ()],
+        )
+
     def as_json(self) -> JsonObject:
         return {
             "read_cache": list(self.read_cache.values()),
@@ -135,9 +147,14 @@ class ResumeState:
         return tuple(m for m in self.missing_results if m.action is None or m.action.started_at is None)
 
     def apply_to_host(self, host: Host) -> list[str]:
-        """Put the rebuilt state into a running agent. Returns the paths of read files that changed meanwhile."""
+        """Put the rebuilt state into a running agent. Returns the paths of read files that changed meanwhile.
+
+        What was known of a file that an uncertain action touched is forgotten: it must be read again.
+        """
         host.context_engine.reset()
         host.history_manager.load_messages(self.history_messages, messages_before=self.messages_before)
         if self.checkpoint is not None:
             host.context_engine.compact_store.set_active(self.checkpoint)
-        return host.tool_registry.import_read_cache(list(self.runtime_state.read_cache.values()))
+        touched = {action.payload.get("path") for action in self.uncertain_actions if not action.replay_allowed}
+        known = self.runtime_state.read_cache.values()
+        return host.tool_registry.import_read_cache([state for state in known if state.get("path") not in touched])

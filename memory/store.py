@@ -74,20 +74,21 @@ class TranscriptStore:
         return self._stopped is None and not self._late
 
     def append_event(self, event: TranscriptEvent, *, sync: bool = False) -> TranscriptEvent:
-        """Stamp the record with its sequence number and append it in one write; with `sync`, durable on return.
+        """Append a record in one write; with `sync`, durable on return. Its `seq` is the next one: `last_seq` + 1.
 
         Raises:
+            ValueError: the record has another number.
             TranscriptUnavailable: it is not on disk. A recoverable one is kept in memory and written by `write_late`.
         """
         if self._stopped is not None:
             raise self._stopped
-        event = msgspec.structs.replace(event, seq=self._last_seq + 1)
+        if event.seq != self._last_seq + 1:
+            raise ValueError(f"record {event.seq} cannot follow record {self._last_seq}")
         if self._late:
             self._keep(event)
             raise TranscriptUnavailable("The transcript still cannot be written.", recoverable=True)
-        line = encode_line(event)
         try:
-            self._append(line)
+            self._append(encode_line(event))
         except TranscriptUnavailable as error:
             if error.recoverable:
                 self._keep(event)
@@ -127,7 +128,7 @@ class TranscriptStore:
         self._disk.close(self._fd)
         self._stopped = TranscriptUnavailable("The transcript is closed.", recoverable=False)
 
-    def _append(self, line: bytearray) -> None:
+    def _append(self, line: bytes) -> None:
         if self._disk.size(self._fd) != self._size:
             self._stopped = TranscriptUnavailable(
                 f"Another program changed {self._files.transcript}. Nothing more is written to it by this process; "

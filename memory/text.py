@@ -25,7 +25,9 @@ class TextCleaner:
         self._secrets = tuple(secret for secret in secrets if secret)
 
     def clean(self, text: str) -> str:
-        text = join_surrogates(text)
+        return self.without_secrets(join_surrogates(text))
+
+    def without_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, SECRET_REMOVED)
         return text
@@ -48,7 +50,8 @@ class StreamCleaner:
 
     def feed(self, piece: str) -> str:
         """The cleaned text that is certain by now."""
-        text = self._held + piece
+        # Whole secrets go first: one that ends as it begins would be cut in two by holding back its end.
+        text = self._cleaner.without_secrets(self._held + piece)
         keep = self._unsure(text)
         self._held = text[len(text) - keep :]
         return self._cleaner.clean(text[: len(text) - keep])

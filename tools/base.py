@@ -177,5 +177,5 @@ class Tool(ABC, Generic[ParamsT, PlanT]):
         return None
 
     async def await_end(self, intent: dict[str, Json], place: Path, *, stop: bool) -> None:
-        """Wait until an action whose verdict is `running` has ended; with `stop`, end it. Bounded by its own timeout."""
+        """Wait until a `running` action has ended; with `stop`, end it. Bounded by the action's own timeout."""
         del intent, place, stop

@@ -51,6 +51,10 @@ class BashPlan(Plan):
     command: str = ""
     timeout_s: float = TIMEOUT_MS_DEFAULT / 1000
 
+    @property
+    def target(self) -> str:
+        return self.command  # the subject may be only its first line
+
 
 class Bash(Tool[BashParams, BashPlan]):
     """`cwd` is where the next command starts; it stays inside the workspace."""

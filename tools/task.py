@@ -86,6 +86,11 @@ class Task(Tool[TaskParams, TaskPlan]):
         report = await self._spawn(order)
         return ToolResult(_told(report), _error_code(report))
 
+    def recall(self, intent: dict[str, Json], place: Path) -> ToolResult | None:
+        """The child's own words, as far as its transcript has them."""
+        answer = self.probe(intent, place).facts.get("answer")
+        return ToolResult(answer) if isinstance(answer, str) and answer else None
+
     def probe(self, intent: dict[str, Json], place: Path) -> Finding:
         del place
         child = intent.get("child_session_id")

@@ -23,6 +23,7 @@ class ContextEngine:
         self._generation = -1
         self._wire = WireForm()
         self._conversation: list[ChatMessage] = []
+        self._cut_off: ChatMessage | None = None  # the newest message, when it is an interrupted answer
         self._translated = 0
         self._tokens: list[int] = []  # of each history message, 0 for one that is left out
 
@@ -54,9 +55,17 @@ class ContextEngine:
         if self._generation != self._history.generation:
             self._generation = self._history.generation
             self._wire, self._conversation, self._tokens, self._translated = WireForm(), [], [], 0
+            self._cut_off = None
         for message in self._history.messages[self._translated :]:
             chat = self._wire.message(message)
             self._tokens.append(estimated_tokens(chat) if chat else 0)
-            if chat is not None:
+            if chat is None:
+                continue
+            # A prompt may speak of the answer that was cut off before it. Where the run goes on instead, the model is
+            # asked again without that answer: services refuse a request that ends in one.
+            if self._cut_off is not None and message.role == "user":
+                self._conversation.append(self._cut_off)
+            self._cut_off = chat if message.metadata.get("interrupted") else None
+            if self._cut_off is None:
                 self._conversation.append(chat)
         self._translated = len(self._history.messages)

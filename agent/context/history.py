@@ -63,6 +63,13 @@ class HistoryManager:
         del self._messages[:index]
         self.generation += 1
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Is there something to answer: a prompt, results, or calls whose results are to come?"""
+        said = (one for one in reversed(self._messages) if not {"interrupted", "recovery"} & set(one.metadata))
+        last = next(said, None)
+        return last is not None and (last.role != "assistant" or bool(last.tool_calls))
+
     def has_call(self, call_id: str) -> bool:
         """Was this id used in the session since it was opened? Services refuse an id that comes twice."""
         return call_id in self._call_ids

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from agent.errors import FailureKind, ModelFailure
 from agent.provider.base import Chunk
+from memory.text import join_surrogates
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,6 @@ class Reply:
 
 def new_call_id() -> str:
     return f"call_{secrets.token_hex(6)}"
-
-
-def whole_characters(text: str) -> str:
-    """Join halves of characters that came apart, and replace those whose other half never came by U+FFFD (K05)."""
-    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @dataclass
@@ -163,7 +157,7 @@ class ReplyAssembler:
             tool_calls=tuple(self._whole_calls()),
             finish_reason=self._finish_reason,
             usage=self._usage,
-            reasoning=whole_characters("".join(self._reasoning)) or None,
+            reasoning=join_surrogates("".join(self._reasoning)) or None,
         )
 
     # -- text
@@ -173,14 +167,14 @@ class ReplyAssembler:
         self._half_character = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
             text, self._half_character = text[:-1], text[-1]
-        text = whole_characters(text)
+        text = join_surrogates(text)
         if text:
             self._text.append(text)
         return text
 
     def _flush_half_character(self) -> None:
         if self._half_character:
-            self._text.append(whole_characters(self._half_character))
+            self._text.append(join_surrogates(self._half_character))
             self._half_character = ""
 
     # -- tool calls
@@ -232,11 +226,11 @@ class ReplyAssembler:
     def _whole_calls(self) -> Iterator[ToolCall]:
         used: set[str] = set()
         for call in self._calls:
-            call_id = whole_characters(call.id)
+            call_id = join_surrogates(call.id)
             while not call_id or call_id in used or self._taken(call_id):
                 call_id = self._new_id()
             used.add(call_id)
-            yield ToolCall(call_id, whole_characters(call.name), whole_characters("".join(call.arguments)))
+            yield ToolCall(call_id, join_surrogates(call.name), join_surrogates("".join(call.arguments)))
 
 
 def _text(value: object) -> str:

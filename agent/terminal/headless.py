@@ -121,7 +121,7 @@ async def _run(agent: CodeAgent, options: Options, policy: Policy) -> RunResult:
         elif agent.can_continue:
             result = await agent.continue_run(decider=decider)
         else:
-            message = "The session's last run came to its end, so there is nothing to continue: give a prompt."
+            message = "There is nothing to continue: no run of this session was cut short. Give a prompt."
             return RunResult("", End.COMPLETED, "", 0, Usage(), error_code="nothing_to_continue", error_message=message)
     except DecisionNeeded:
         message = "Interrupted actions are undecided: decide them on a terminal, or use --on-uncertain verify."

@@ -78,7 +78,7 @@ class ScreenRenderer:
 
 def _outcome(payload: LifecyclePayload) -> str:
     text = payload.result if isinstance(payload.result, str) else ""
-    lines = text.strip().splitlines()
+    lines = text.strip("\n").splitlines()
     if payload.error:
         lines = [f"{payload.error.get('code')}: {payload.error.get('message')}"]
     shown = [f"  {line[:SUBJECT_CHARACTERS_MAX]}" for line in lines[:RESULT_LINES_MAX]]

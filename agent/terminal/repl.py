@@ -143,8 +143,8 @@ class Repl:
     async def _take(self, line: str) -> None:
         """Act on one typed line."""
         if self._approver.asks:
-            if not self._approver.take(line):
-                self._screen.commit("Please answer y, n or a (or press Ctrl+C).")
+            taken = self._approver.take(line)
+            self._screen.commit(f"› {line}" if taken else "Please answer y, n or a (or press Ctrl+C).")
             return
         command = parse_command(line)
         decision = parse_decision(line, self._agent.uncertain) if self._agent.owes else None

@@ -26,7 +26,11 @@ class Screen:
         self._news = asyncio.Event()
         self._left = False
         self._session: PromptSession[str] = PromptSession(
-            message=self._message, key_bindings=self._keys(), multiline=False, complete_while_typing=False
+            message=self._message,
+            key_bindings=self._keys(),
+            multiline=False,
+            complete_while_typing=False,
+            erase_when_done=True,  # what was typed is committed by whoever takes it
         )
         self._session.app.min_redraw_interval = REDRAW_S
         self._session.app.ttimeoutlen = 0.05  # Esc is a key of its own

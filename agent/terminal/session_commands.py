@@ -10,6 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from agent.recovery.inspection import Inspection, inspect_session
+from agent.services import EventIds, random_hex, utc_now
 from agent.terminal.assemble import (
     find_session,
     folders,
@@ -116,9 +117,7 @@ def _files(options: Options, word: str | None) -> SessionFiles:
 
 
 def _owned(files: SessionFiles) -> RecordedSession:
-    from agent.services import random_hex, utc_now
-
-    return RecordedSession.open(files, Disk(), clock=utc_now, new_event_id=lambda: f"evt-{random_hex()}{random_hex()}")
+    return RecordedSession.open(files, Disk(), clock=utc_now, new_event_id=EventIds(random_hex()))
 
 
 def _summary(inspection: Inspection) -> list[str]:
