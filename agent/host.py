@@ -13,6 +13,7 @@ from pathlib import Path
 from agent.context.engine import ContextEngine
 from agent.context.history import HistoryManager
 from agent.context.prompt import read_project_rules
+from agent.errors import ConfigError
 from agent.events import CompositeRuntimeEventSink, Observation, RuntimeEvent, RuntimeEventSink
 from agent.fork import write_fork
 from agent.model_turn import ModelTurn
@@ -206,7 +207,8 @@ class CodeAgent:
         changed = [path for path in state.apply_to_host(self) if path not in _touched(items)]
         missing = self._toolbox.restore(state.runtime_state.cwd, state.runtime_state.todos)
         for grant in state.runtime_state.grants:
-            self.gate.grant(Rule.parse(grant))
+            with suppress(ConfigError):  # of a version that writes rules in another way: the user is asked again
+                self.gate.grant(Rule.parse(grant))
         restarted = bool(state.acted_boot_id) and state.acted_boot_id != boot_id()
         names = [self._shown(path) for path in changed]
         self.report = RecoveryReport(state, self.session.damage, tuple(names), restarted, missing, self._owner)
@@ -271,6 +273,8 @@ class CodeAgent:
             return self._ended_before(self._why_interrupted)
         except TranscriptUnavailable as error:
             return self._ended_before(End.TRANSCRIPT_ERROR, str(error))
+        finally:
+            self._acting = None  # the run has its own way to be interrupted, and afterwards our caller goes on
         answer = self._last_run.answer if prompt is None and self._last_run else None
         run_id, world, step = self._next_run(prompt)
         self._runner = runner = RuntimeRunner(self, run_id, world, self.services.limits, step=step)
@@ -442,7 +446,7 @@ class CodeAgent:
         changed = FilesChanged()
         limits = Limits(STEPS_MAX, self.services.limits.tokens_max)
         child = CodeAgent.start(
-            replace(self.services, limits=limits),
+            replace(self.services, limits=limits, mode=self.gate.mode, allow=self.gate.allowed),
             (changed, *self._observers),
             session_id=order.child_session_id,
             read_only=order.subagent_type == "explore",

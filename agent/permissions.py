@@ -115,6 +115,11 @@ class PermissionGate:
         """What the user said *always* to."""
         return list(self._granted)
 
+    @property
+    def allowed(self) -> list[Rule]:
+        """Every rule that lets a call pass; a subagent's gate gets the same."""
+        return [*self._allow, *self._granted]
+
     def grant(self, rule: Rule) -> None:
         """The user said *always*, in this process or before a resume."""
         if rule not in self._granted:
@@ -128,7 +133,7 @@ class PermissionGate:
                 return Permission(f"deny {rule}", Answer.DENIED)
         if self.mode is Mode.PLAN:
             return Permission("mode plan", Answer.DENIED)
-        for rule in (*self._allow, *self._granted):
+        for rule in self.allowed:
             if rule.fits(name, target):
                 return Permission(f"allow {rule}", Answer.ALLOWED)
         if name in self.FREE:

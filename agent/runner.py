@@ -139,8 +139,6 @@ class RuntimeRunner:
             self._say_assistant(reply)
             if not reply.tool_calls:
                 break
-            count: JsonObject = {"tool_count": len(reply.tool_calls)}
-            self._transition(Reason.MODEL_RETURNED_TOOL_CALLS, LoopState.RUNNING_TOOLS, count)
             await self._host.tool_runner.run(_calls(reply), Emit(self._emit_now, self._say_tool))
             self._transition(Reason.TOOLS_EXECUTED, LoopState.ASKING_MODEL)
         self._transition(Reason.MODEL_RETURNED_FINAL, LoopState.ENDED)
@@ -254,7 +252,16 @@ class RuntimeRunner:
         self._shown.clear()
         if not calls:
             self._response = reply.text
-        self._emit_now(EventType.MESSAGE, MessagePayload("assistant", reply.text, tool_calls=calls, metadata=metadata))
+        message = MessagePayload("assistant", reply.text, tool_calls=calls, metadata=metadata)
+        try:
+            self._emit_now(EventType.MESSAGE, message)
+            if calls:
+                count: JsonObject = {"tool_count": len(calls)}
+                self._transition(Reason.MODEL_RETURNED_TOOL_CALLS, LoopState.RUNNING_TOOLS, count)
+        except (TranscriptUnavailable, OutputClosed) as why:
+            # The history holds these calls from here on, and every later request needs their results.
+            self._host.tool_runner.refuse(calls, Emit(self._emit_now, self._say_tool), why)
+            raise
 
     def _keep_partial_answer(self) -> None:
         """What was shown of an answer that did not come to its end is a message too, marked so."""

@@ -27,6 +27,7 @@ AnyTool = Tool[Any, Any]  # each tool knows its own parameters and plan; here th
 NOT_RUN = "Not run: the user interrupted before this call started. It had no effect."
 STOPPED = "Stopped by the user before it came to its end. It only reads, so it had no effect."
 NO_TRANSCRIPT = "Not run: the transcript cannot be written, and without a record nothing is done."
+NO_READER = "Not run: nobody reads the output any more, so the run ended before this call started. It had no effect."
 PLAN_MODE = "Not run: in plan mode nothing is changed. Put it into the plan instead."
 DENIED = "The user did not allow this. Ask what they would rather have, or go on without it."
 UNANSWERED = (
@@ -56,6 +57,7 @@ class Attempt:
     tool: AnyTool | None
     permission: Permission | None = None
     redo_of: str | None = None
+    requested: bool = False
     started: bool = False
     text: str | None = None  # the result, once there is an outcome
     answered: bool = False
@@ -108,31 +110,34 @@ class ToolRunner:
             asyncio.CancelledError: the user interrupted.
             TranscriptUnavailable: a record could not be written.
         """
-        attempts = [Attempt(call, self._new_action_id(), self._registry.get(call.name)) for call in calls]
-        try:
-            for attempt in attempts:
-                emit.emit(EventType.TOOL_LIFECYCLE, attempt.lifecycle(ToolStatus.REQUESTED))
-            for group in _groups(attempts):
-                await self._run_group(group, emit)
-                for attempt in group:
-                    self._answer(attempt, emit)
-        except asyncio.CancelledError:
-            self._close(attempts, emit, ErrorCode.NOT_RUN, NOT_RUN)
-            raise
-        except (TranscriptUnavailable, OutputClosed):
-            self._close(attempts, emit, ErrorCode.TRANSCRIPT_UNAVAILABLE, NO_TRANSCRIPT)
-            raise
+        await self._run([self._attempt_at(call) for call in calls], emit)
 
-    async def redo(self, call: ToolCall, action_id: str, redo_of: str, emit: Emit) -> str:
-        """Run an interrupted call again, as an ordinary action of its own; the caller writes the tool message."""
-        attempt = Attempt(call, action_id, self._registry.get(call.name), redo_of=redo_of)
-        emit.emit(EventType.TOOL_LIFECYCLE, attempt.lifecycle(ToolStatus.REQUESTED))
-        await self._execute(attempt, emit)
-        return attempt.text or ""
+    async def redo(self, call: ToolCall, redo_of: str, emit: Emit) -> None:
+        """Run an interrupted call again, as an ordinary action of its own. Raises as `run` does."""
+        await self._run([self._attempt_at(call, redo_of)], emit)
+
+    def refuse(self, calls: Sequence[ToolCall], emit: Emit, why: TranscriptUnavailable | OutputClosed) -> None:
+        """None of these calls will run, since the run ends here; each gets its outcome and its tool message."""
+        self._close([self._attempt_at(call) for call in calls], emit, why)
 
     def cleaned(self, text: str) -> str:
         """A tool's text fit for record, request and screen."""
         return self._cleaner.clean(text)
+
+    def _attempt_at(self, call: ToolCall, redo_of: str | None = None) -> Attempt:
+        return Attempt(call, self._new_action_id(), self._registry.get(call.name), redo_of=redo_of)
+
+    async def _run(self, attempts: Sequence[Attempt], emit: Emit) -> None:
+        try:
+            for attempt in attempts:
+                self._request(attempt, emit)
+            for group in _groups(attempts):
+                await self._run_group(group, emit)
+                for attempt in group:
+                    self._answer(attempt, emit)
+        except (asyncio.CancelledError, TranscriptUnavailable, OutputClosed) as why:
+            self._close(attempts, emit, why)
+            raise
 
     async def _run_group(self, group: Sequence[Attempt], emit: Emit) -> None:
         if len(group) == 1:
@@ -238,19 +243,36 @@ class ToolRunner:
         )
         emit.emit(EventType.TOOL_LIFECYCLE, outcome)
 
+    def _request(self, attempt: Attempt, emit: Emit) -> None:
+        attempt.requested = True
+        emit.emit(EventType.TOOL_LIFECYCLE, attempt.lifecycle(ToolStatus.REQUESTED))
+
     def _answer(self, attempt: Attempt, emit: Emit) -> None:
         attempt.answered = True
         emit.say_tool(attempt.call.id, attempt.action_id, attempt.text or "")
 
-    def _close(self, attempts: Sequence[Attempt], emit: Emit, code: ErrorCode, text: str) -> None:
+    def _close(self, attempts: Sequence[Attempt], emit: Emit, why: BaseException) -> None:
         """Give every call that is still open its outcome and its tool message, whatever the transcript does."""
         for attempt in attempts:
+            if not attempt.requested:
+                with suppress(TranscriptUnavailable, OutputClosed):
+                    self._request(attempt, emit)
             if attempt.text is None:
                 with suppress(TranscriptUnavailable, OutputClosed):
-                    self._conclude(attempt, emit, ToolResult(text, code), self._monotonic())
+                    self._conclude(attempt, emit, _not_run(why), self._monotonic())
             if not attempt.answered:
                 with suppress(TranscriptUnavailable, OutputClosed):
                     self._answer(attempt, emit)
+
+
+def _not_run(why: BaseException) -> ToolResult:
+    match why:
+        case TranscriptUnavailable():
+            return ToolResult(NO_TRANSCRIPT, ErrorCode.TRANSCRIPT_UNAVAILABLE)
+        case OutputClosed():
+            return ToolResult(NO_READER, ErrorCode.NOT_RUN)
+        case _:
+            return ToolResult(NOT_RUN, ErrorCode.NOT_RUN)
 
 
 async def _to_its_end(act: Any, stop: asyncio.Event) -> ToolResult:

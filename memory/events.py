@@ -14,6 +14,12 @@ SCHEMA_VERSION = 2
 JsonObject = dict[str, Any]  # any JSON object; msgspec knows no recursive alias
 
 
+def list_in(found: JsonObject, key: str) -> list[object]:
+    """The list that an object of any version holds by this name; an empty one where there is none."""
+    value = found.get(key)
+    return value if isinstance(value, list) else []
+
+
 class EventType(StrEnum):
     MESSAGE = "message"
     STATE_TRANSITION = "state_transition"

@@ -26,6 +26,7 @@ from memory.events import (
     ToolStatus,
     TranscriptEvent,
     TransitionPayload,
+    list_in,
 )
 from memory.layout import SessionFiles
 from memory.reader import Damage, DamageKind, TranscriptReader
@@ -144,11 +145,11 @@ class SessionFold:
         self._acted_boot_id = str(self._opened.get("boot_id", ""))
         self._queued.pop(str(metadata.get("queue_id")), None)
         if isinstance(recovery, dict):
-            for found in _list_in(recovery, "damage"):
+            for found in list_in(recovery, "damage"):
                 match found:
                     case [str(kind), int(offset)]:
                         self._told_damage.add((kind, offset))
-            for path in _list_in(recovery, "changed_files"):
+            for path in list_in(recovery, "changed_files"):
                 self._runtime.read_cache.pop(str(path), None)
         else:
             self._answer = None
@@ -258,7 +259,8 @@ class SessionFold:
             case Reason.SESSION_NAMED:
                 self._name = str(details.get("name") or "") or None
             case Reason.FORKED:
-                self._runtime = RuntimeFacts.from_json(details.get("runtime_state") or {})
+                runtime = details.get("runtime_state")
+                self._runtime = RuntimeFacts.from_json(runtime if isinstance(runtime, dict) else {})
             case Reason.RUN_STARTED:
                 self._world = details
             case Reason.INPUT_QUEUED:
@@ -275,7 +277,7 @@ class SessionFold:
                 pass
 
     def _found_before(self, details: JsonObject) -> None:
-        for found in _list_in(details, "damage"):
+        for found in list_in(details, "damage"):
             try:
                 damage = msgspec.convert(found, Damage)
             except msgspec.ValidationError:  # of another version
@@ -403,12 +405,6 @@ def _with_content(message: HistoryMessage, content: str) -> HistoryMessage:
     return HistoryMessage(
         message.role, content, (), message.tool_call_id, message.action_id, message.metadata, message.seq
     )
-
-
-def _list_in(details: JsonObject, key: str) -> list[object]:
-    """The list that an object of any version holds by this name; an empty one where there is none."""
-    found = details.get(key)
-    return found if isinstance(found, list) else []
 
 
 def _json_object(text: str) -> JsonObject:

@@ -41,6 +41,10 @@ class SessionFiles:
         return self.transcript.with_name(f"{self.transcript.name}.torn-{number}")
 
     @property
+    def repaired(self) -> Path:
+        return self.transcript.with_name(f"{self.transcript.name}.repaired")
+
+    @property
     def trace(self) -> Path:
         return self.folder / "traces" / f"{self.session_id}.jsonl"
 

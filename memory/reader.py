@@ -112,7 +112,8 @@ class TranscriptReader:
         self._lines = 0
         self._hole_before = False  # a bad line stands right before: it explains a gap
         self._foreign_ids: set[str] = set()
-        self._seen_ids: set[str] | None = None  # built only when a sequence number comes again
+        self._seen_ids: set[str] = set()  # of unusual records; of all before `_ids_until` when a number came again
+        self._ids_until = 0
 
     def scan(self) -> TranscriptReader:
         """Check every line. Decodes nothing but what is unusual, and checkpoints."""
@@ -230,8 +231,7 @@ class TranscriptReader:
             first, last = self.last_seq + 1, event.seq - 1
             what = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
             self.damage.append(Damage(DamageKind.GAP, number, offset, 0, text=what))
-        if self._seen_ids is not None:
-            self._seen_ids.add(event.event_id)
+        self._seen_ids.add(event.event_id)
         self._hole_before = False
         self.last_seq = max(self.last_seq, event.seq)
         yield event
@@ -282,8 +282,9 @@ class TranscriptReader:
             yield from self._accept(event, number, offset, 0)
 
     def _seen_before(self, event_id: str, offset: int) -> bool:
-        if self._seen_ids is None:
-            self._seen_ids = set(_record_ids(self._path, offset))
+        if event_id not in self._seen_ids and offset > self._ids_until:
+            self._seen_ids.update(_record_ids(self._path, self._ids_until, offset))
+            self._ids_until = offset
         return event_id in self._seen_ids
 
 
@@ -319,9 +320,11 @@ def _is_sealed_line(raw: bytes) -> bool:
     return raw[-11:-3] == b"%08x" % crc32(memoryview(raw)[:-19])
 
 
-def _record_ids(path: Path, end: int) -> Iterator[str]:
+def _record_ids(path: Path, start: int, end: int) -> Iterator[str]:
+    """The ids of the records in the lines between two places."""
     with path.open("rb") as file:
-        at = 0
+        file.seek(start)
+        at = start
         for raw in file:
             if at >= end:
                 return

@@ -54,7 +54,8 @@ class RecordedSession:
             new_id=new_event_id,
             on_recorded=self.memory.ingest_event,
         )
-        self.damage = _with_repair(state.damage if state else (), self.store.repaired)
+        found = _with_repair(state.damage if state else (), self.store.repaired)
+        self.damage = (*found, *_cut_short(files, found, state.ending.size if state else 0))
 
     @classmethod
     def open(
@@ -105,3 +106,16 @@ def _with_repair(found: tuple[Damage, ...], repaired: Damage | None) -> tuple[Da
     line = next((damage.line for damage in found if damage.key == repaired.key), 0)
     named = Damage(repaired.kind, line, repaired.offset, repaired.bytes, repaired.kept_in, repaired.text)
     return tuple(named if damage.key == repaired.key else damage for damage in found)
+
+
+def _cut_short(files: SessionFiles, found: tuple[Damage, ...], size: int) -> tuple[Damage, ...]:
+    """What an opening set aside that died before it could say so: a side file newer than all that are named."""
+    numbers = [damage.kept_in.rpartition("-")[2] for damage in found if damage.kept_in]
+    newest = named = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    while files.torn(newest + 1).exists():
+        newest += 1
+    if newest == named:
+        return ()
+    side = files.torn(newest)
+    text = "unfinished record set aside by an opening that was cut short"
+    return (Damage(DamageKind.TORN, 0, size, side.stat().st_size, kept_in=side.name, text=text),)

@@ -9,7 +9,7 @@ from typing import Protocol
 from memory.calls import ActionFacts
 from memory.checkpoint import CompactCheckpoint, CompactStore
 from memory.draft import Draft
-from memory.events import HistoryMessage, JsonObject, ToolCall
+from memory.events import HistoryMessage, JsonObject, ToolCall, list_in
 from memory.reader import Damage
 from memory.session_memory import SessionMemoryManager
 from memory.store import Ending
@@ -90,13 +90,13 @@ class RuntimeFacts:
     @classmethod
     def from_json(cls, found: JsonObject) -> RuntimeFacts:
         """The facts as a record holds them; what does not fit is left out."""
-        states = [state for state in found.get("read_cache") or () if isinstance(state, dict)]
+        states = [state for state in list_in(found, "read_cache") if isinstance(state, dict)]
         cwd = found.get("cwd")
         return cls(
             read_cache={str(state.get("path")): state for state in states},
             cwd=cwd if isinstance(cwd, str) else None,
-            todos=[todo for todo in found.get("todos") or () if isinstance(todo, dict)],
-            grants=[str(grant) for grant in found.get("grants") or ()],
+            todos=[todo for todo in list_in(found, "todos") if isinstance(todo, dict)],
+            grants=[str(grant) for grant in list_in(found, "grants")],
         )
 
     def as_json(self) -> JsonObject:

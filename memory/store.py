@@ -186,13 +186,7 @@ class TranscriptStore:
             if side.read_bytes() == data:
                 return side  # a crash came between this copy and the cut
             number += 1
-        fd = self._disk.open(side, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            self._disk.write_all(fd, data)
-            self._disk.fsync(fd)
-        finally:
-            self._disk.close(fd)
-        self._disk.sync_directory(side.parent)
+        self._disk.replace(side, data)  # whole or not there: half a copy would look like another finding
         return side
 
 

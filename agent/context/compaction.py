@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.context.wire import ChatMessage
 from memory.events import HistoryMessage
 
-FULL_AT = 0.8  # of the window: leaves room for the answer and for what the estimate of tokens is off
+FULL_AT = 0.9  # of the window: the rest is for the answer; where the estimate is off, the service says so
 KEEP = 0.3  # of the window stays word for word
 KEEP_LESS = 0.1  # when the model still says that it is too much
 SUMMARY_SOURCE = 0.4  # of the window at most is read to make a summary
@@ -57,9 +57,15 @@ def summary_request(messages: Sequence[HistoryMessage], earlier: str, characters
 
 
 def complete_summary(summary: str, messages: Sequence[HistoryMessage]) -> str:
-    """The summary with the user's last request word for word: the work that goes on is for it."""
+    """The summary with what must not be lost in it, word for word: the user's last request, and what a crash left."""
+    parts = [summary.strip()]
     prompt = _last_prompt(messages)
-    return f"{summary.strip()}\n\nThe user's last request among these, word for word:\n{prompt}" if prompt else summary
+    if prompt:
+        parts.append(f"The user's last request among these, word for word:\n{prompt}")
+    recovered = [m.content for m in messages if m.metadata.get("recovered") or m.metadata.get("recovery")]
+    if recovered:
+        parts.append("What became of interrupted actions:\n" + "\n".join(_clip(one, 600) for one in recovered[-10:]))
+    return "\n\n".join(parts)
 
 
 def fallback_summary(messages: Sequence[HistoryMessage], earlier: str, session_memory: str) -> str:

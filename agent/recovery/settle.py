@@ -19,6 +19,7 @@ from agent.recovery.words import NOT_STARTED, recovery_note, told_by_record
 from agent.state import LoopState
 from agent.tool_runner import Emit, ToolRunner
 from memory.blobs import BlobStore
+from memory.errors import TranscriptUnavailable
 from memory.events import (
     EventType,
     JsonObject,
@@ -86,6 +87,10 @@ class Settlement:
         self._desk = desk
         self._state = state
         self.items = list(items)
+        self._missing = list(state.missing_results)
+        self._draft = state.draft
+        self._owes_note = True
+        self._no_room: TranscriptUnavailable | None = None
         self._damage = [one for one in damage if one.costs_facts and one.key not in state.told_damage]
         self._changed_files = list(changed_files)
         self._has_restarted = has_restarted
@@ -95,21 +100,30 @@ class Settlement:
 
         Raises:
             DecisionNeeded: one that has effects is left undecided; then none is recorded.
+            TranscriptUnavailable: nothing may follow now. What was settled by then is not settled again.
         """
+        self._no_room = None
         choices = [await decider.decide(item) for item in self.items]
         if any(choice is None and item.is_open for choice, item in zip(choices, self.items, strict=True)):
             raise DecisionNeeded
         for index, choice in enumerate(choices):
             if choice is not None and self.items[index].decision is None:
                 self.items[index] = await self._settle(self.items[index], choice)
+        self._require_room()
 
     async def write(self, *, keep_draft: bool) -> None:
-        """Append the missing tool messages, the cut answer (before a new prompt), and at most one note."""
-        for missing in self._state.missing_results:
-            await self._answer(missing)
+        """Append the missing tool messages, the cut answer (before a new prompt), and at most one note.
+
+        Raises:
+            TranscriptUnavailable, asyncio.CancelledError: call it again to do the rest; nothing is done twice.
+        """
+        self._no_room = None
+        while self._missing:
+            await self._answer(self._missing.pop(0))
         if keep_draft:
             self._keep_draft()
         self._write_note()
+        self._require_room()
 
     async def _settle(self, item: Investigated, choice: Choice) -> Investigated:
         if choice in (Choice.WAIT, Choice.STOP):
@@ -156,9 +170,10 @@ class Settlement:
         def emit(event_type: str, payload: Payload | Observation) -> int:
             return self._desk.emit(missing.run_id, missing.step, event_type, payload)
 
-        again = self._desk.new_action_id()
-        text = await self._desk.tool_runner.redo(missing.call, again, action_id, Emit(emit, lambda *_said: None))
-        self._say_tool(missing, again, text, is_recorded=True)
+        def say(_call_id: str, again: str, text: str) -> None:
+            self._say_tool(missing, again, text, is_recorded=True)
+
+        await self._desk.tool_runner.redo(missing.call, action_id, Emit(emit, say))
 
     def _never_ran(self, missing: MissingResult) -> str:
         """Record that a call which was asked for did not run; its action's id."""
@@ -188,7 +203,7 @@ class Settlement:
             result=result,
             error=error,
         )
-        self._desk.emit(missing.run_id, missing.step, EventType.TOOL_LIFECYCLE, payload)
+        self._record(missing.run_id, missing.step, EventType.TOOL_LIFECYCLE, payload)
 
     def _say_tool(self, missing: MissingResult, action_id: str, text: str, *, is_recorded: bool) -> None:
         """History and record. A text that no outcome record holds stands in the message itself."""
@@ -204,17 +219,17 @@ class Settlement:
             action_id=action_id,
             metadata=metadata,
         )
-        self._desk.emit(missing.run_id, missing.step, EventType.MESSAGE, message)
+        self._record(missing.run_id, missing.step, EventType.MESSAGE, message)
 
     def _keep_draft(self) -> None:
         """The part of an answer that was on the screen becomes a message when a new prompt follows."""
-        draft = self._state.draft
+        draft, self._draft = self._draft, None
         if draft is None or not draft.text.strip():
             return
         metadata: JsonObject = {"interrupted": True, "recovered": True}
         self._desk.history.append_assistant(draft.text, seq=self._desk.next_seq(), metadata=metadata)
         message = MessagePayload("assistant", draft.text, metadata=metadata)
-        self._desk.emit(draft.run_id, draft.step, EventType.MESSAGE, message)
+        self._record(draft.run_id, draft.step, EventType.MESSAGE, message)
 
     def _write_note(self) -> None:
         answered = {missing.action.action_id for missing in self._state.missing_results if missing.action}
@@ -225,8 +240,9 @@ class Settlement:
             without_call=[item for item in self.items if item.action.action_id not in answered],
         )
         run = self._state.run
-        if not text or run is None:
+        if not text or run is None or not self._owes_note:
             return
+        self._owes_note = False
         metadata: JsonObject = {
             "recovery": {
                 "damage": [[one.kind, one.offset] for one in self._damage],
@@ -234,13 +250,26 @@ class Settlement:
             }
         }
         self._desk.history.append_user(text, seq=self._desk.next_seq(), metadata=metadata)
-        self._desk.emit(run.run_id, run.step, EventType.MESSAGE, MessagePayload("user", text, metadata=metadata))
+        self._record(run.run_id, run.step, EventType.MESSAGE, MessagePayload("user", text, metadata=metadata))
 
     def _transition(self, run_id: str, step: int, details: JsonObject) -> None:
         payload = TransitionPayload(
             Reason.RECOVERY_DECIDED.value, LoopState.IDLE.value, LoopState.RECOVERING.value, details
         )
-        self._desk.emit(run_id, step, EventType.STATE_TRANSITION, payload)
+        self._record(run_id, step, EventType.STATE_TRANSITION, payload)
+
+    def _record(self, run_id: str, step: int, event_type: str, payload: Payload) -> None:
+        """A record that finds no room waits in the store, in order: its step is done, and the others follow it there."""
+        try:
+            self._desk.emit(run_id, step, event_type, payload)
+        except TranscriptUnavailable as error:
+            if not error.recoverable:
+                raise
+            self._no_room = error
+
+    def _require_room(self) -> None:
+        if self._no_room is not None:
+            raise self._no_room
 
 
 def _record_of(item: Investigated) -> JsonObject:

@@ -24,7 +24,8 @@ _ADVICE = {
     Choice.SKIP: "It is left as it is. Do not repeat it unless the user asks for it.",
     Choice.WAIT: "Take this as the result of the call.",
     Choice.STOP: "It was stopped. It may have done part of its work: check before you go on.",
-    Choice.REDO: "It was run again.",
+    # Told only where the next crash came between this decision and the new attempt.
+    Choice.REDO: "It was to be run again, but that did not begin. Ask for it again if it is still wanted.",
 }
 
 

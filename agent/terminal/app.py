@@ -226,6 +226,22 @@ def recover(ctx: typer.Context, session: SessionWord = None, json: Json = False,
     _exit(session_commands.recover(_options(ctx, memory_dir), session, as_json=json, exit_when_open=5))
 
 
+@app.command()
+def fsck(
+    ctx: typer.Context,
+    session: Annotated[str | None, typer.Argument(metavar="[ID|NAME]", help="A session; all if left out.")] = None,
+    json: Json = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Write a repaired copy beside a damaged transcript.")
+    ] = False,
+    memory_dir: MemoryDir = None,
+) -> None:
+    """Check the integrity of sessions. Never changes their bytes."""
+    from agent.terminal import session_commands
+
+    _exit(session_commands.fsck(_options(ctx, memory_dir), session, as_json=json, repair=repair))
+
+
 def _options(ctx: typer.Context, memory_dir: str | None) -> Options:
     """The root's options; flags that a subcommand knows too count wherever they stand."""
     from dataclasses import replace

@@ -25,6 +25,7 @@ from memory.blobs import BlobStore
 from memory.catalog import SessionSummary, list_sessions
 from memory.disk import Disk
 from memory.events import HistoryMessage, JsonObject, Reason, TransitionPayload
+from memory.fsck import Report, check_session, write_repaired
 from memory.layout import SessionFiles
 from memory.resume import ResumeLoader
 from memory.session import RecordedSession
@@ -109,6 +110,32 @@ def export(options: Options, word: str | None, *, as_json: bool) -> int:
         else:
             print(_message_markdown(message))
     return 0
+
+
+def fsck(options: Options, word: str | None, *, as_json: bool, repair: bool) -> int:
+    """Check one session, or all; 1 when damage was found."""
+    disk = Disk()
+    places = places_of(options, os.environ)
+    if word:
+        checked = [find_session(places, word)]
+    else:
+        checked = [folder.session(session_id) for folder in folders(places) for session_id in folder.transcripts()]
+    reports = [check_session(files, disk) for files in checked]
+    for report in reports:
+        if repair and not report.is_sound:
+            count = write_repaired(report.files, disk)
+            print(f"{report.files.repaired}: {count} intact records", file=sys.stderr)
+        if not as_json:
+            _print_report(report)
+    if as_json:
+        _print_json({"sessions": [report.as_json() for report in reports]})
+    return 0 if all(report.is_sound for report in reports) else 1
+
+
+def _print_report(report: Report) -> None:
+    print(f"{report.files.session_id}: {'sound' if report.is_sound else 'damaged'}, {report.records} records")
+    for line in [*damage_lines(report.damage), *report.problems]:
+        print(f"  {line}")
 
 
 def _files(options: Options, word: str | None) -> SessionFiles:
