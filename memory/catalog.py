@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from memory.events import MessagePayload, Reason, TerminalPayload, TranscriptEve
 from memory.foreign import decode_foreign
 from memory.layout import SUBAGENT_PREFIX, MemoryFolder, SessionFiles
 from memory.lease import read_owner
+from memory.reader import sealed_spans
 
 HEAD_BYTES = 16 * 1024  # holds the opening, the first run's start and the first prompt
 TAIL_BYTES = 16 * 1024
@@ -120,5 +122,12 @@ def _events(data: bytes) -> list[TranscriptEvent]:
         try:
             found.append(decode_event(line) if is_sealed(line) else decode_foreign(line, ordinal))
         except Undecodable:
-            continue
+            found.extend(_inside(line))
     return found
+
+
+def _inside(line: bytes) -> Iterator[TranscriptEvent]:
+    """The intact records in a damaged line."""
+    for span in sealed_spans(line):
+        with suppress(Undecodable):
+            yield decode_event(span)

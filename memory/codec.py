@@ -58,7 +58,19 @@ def decode_event(line: bytes) -> TranscriptEvent:
     """The envelope of a sealed line. Raises Undecodable."""
     try:
         return _decode_event(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _decode_loosely(line)
+
+
+def _decode_loosely(line: bytes) -> TranscriptEvent:
+    """The same for a line with escaped lone surrogates, which others write and the fast decoder refuses whole."""
+    try:
+        loose = cleaned(json.loads(line))
+        if not isinstance(loose, dict):
+            raise Undecodable("no object")
+        payload = msgspec.Raw(_encoder.encode(loose["payload"]))
+        return msgspec.convert({**loose, "payload": payload}, TranscriptEvent)
+    except (ValueError, KeyError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise Undecodable(str(error)) from error
 
 

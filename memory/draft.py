@@ -34,13 +34,20 @@ class DraftFile:
         self._disk = disk
         self._fd: int | None = None
         self._is_empty = False
+        self._is_torn = False  # a piece was written in part
 
     def append(self, run_id: str, step: int, text: str) -> None:
         """Raises OSError when there is no room."""
         if self._fd is None:
             self._fd = self._disk.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._disk.write_all(self._fd, msgspec.json.encode(_Piece(run_id, step, text)) + b"\n")
+        line = msgspec.json.encode(_Piece(run_id, step, text)) + b"\n"
         self._is_empty = False
+        try:
+            self._disk.write_all(self._fd, b"\n" + line if self._is_torn else line)
+        except OSError:
+            self._is_torn = True
+            raise
+        self._is_torn = False
 
     def clear(self) -> None:
         """Empty it: its text has a record now, or is given up."""

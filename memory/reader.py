@@ -141,8 +141,15 @@ class TranscriptReader:
         left = self._lines - start.lines
         with self._path.open("rb") as file:
             file.seek(start.offset)
-            for raw in islice(file, left):
-                yield decode_event(raw)
+            offset = start.offset
+            for number, raw in enumerate(islice(file, left), start.lines + 1):
+                event = self._decoded(raw)
+                if event is not None:
+                    yield event
+                else:  # sealed, and yet no record: nobody writes that, but it must not pass in silence
+                    text = "a sealed line that is no record"
+                    self.damage.append(Damage(DamageKind.CORRUPT, number, offset, len(raw), text=text))
+                offset += len(raw)
 
     def mark_before(self, seq: int) -> Mark | None:
         """The last mark at or before a record; None when only the beginning is."""
