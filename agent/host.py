@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,9 +146,10 @@ class CodeAgent:
         session = None
         if services.folder is not None:
             session = _open(services, services.folder.session(session_id))
-        agent = cls(services, session_id, session, observers, read_only=read_only, parent=parent)
-        agent.name = name
-        agent._opened()
+        with _given_back_on_failure(session):
+            agent = cls(services, session_id, session, observers, read_only=read_only, parent=parent)
+            agent.name = name
+            agent._opened()
         return agent
 
     @classmethod
@@ -160,6 +161,8 @@ class CodeAgent:
         *,
         owner: Owner | None = None,
         name: str | None = None,
+        read_only: bool = False,
+        parent: ParentLink | None = None,
     ) -> CodeAgent:
         """Open a session again, in the same file, and rebuild it; `report` says what was found.
 
@@ -170,11 +173,13 @@ class CodeAgent:
             TranscriptUnavailable: it cannot be written.
             OSError: it cannot be read.
         """
-        agent = cls(services, files.session_id, _open(services, files), observers, owner=owner)
-        agent.resume_transcript()
-        agent._opened()
-        if name:
-            agent.rename(name)
+        session = _open(services, files)
+        with _given_back_on_failure(session):
+            agent = cls(services, files.session_id, session, observers, read_only=read_only, parent=parent, owner=owner)
+            agent.resume_transcript()
+            agent._opened()
+            if name:
+                agent.rename(name)
         return agent
 
     @classmethod
@@ -265,6 +270,7 @@ class CodeAgent:
 
     async def _act(self, prompt: str | None, metadata: JsonObject | None, decider: Decider | None) -> RunResult:
         self._acting = asyncio.current_task()
+        self.tool_runner.begin_run()
         try:
             if self.session is not None:
                 self.session.store.write_late()
@@ -444,14 +450,17 @@ class CodeAgent:
 
     async def _spawn(self, order: TaskOrder) -> TaskReport:
         changed = FilesChanged()
-        limits = Limits(STEPS_MAX, self.services.limits.tokens_max)
-        child = CodeAgent.start(
-            replace(self.services, limits=limits, mode=self.gate.mode, allow=self.gate.allowed),
-            (changed, *self._observers),
-            session_id=order.child_session_id,
-            read_only=order.subagent_type == "explore",
-            parent=ParentLink(self.session_id, order.action.tool_call_id, order.action.action_id),
-        )
+        services = replace(self.services, limits=Limits(STEPS_MAX, self.services.limits.tokens_max))
+        link = ParentLink(self.session_id, order.action.tool_call_id, order.action.action_id)
+        observers = (changed, *self._observers)
+        read_only = order.subagent_type == "explore"
+        if order.resumes and services.folder is not None:
+            files = services.folder.session(order.child_session_id)
+            child = CodeAgent.resume(services, files, observers, read_only=read_only, parent=link)
+        else:
+            child = CodeAgent.start(
+                services, observers, session_id=order.child_session_id, read_only=read_only, parent=link
+            )
         report, result = await run_child(child, order, changed)
         self.tool_runner.denials.extend(result.permission_denials)
         self.tool_runner.unanswered = self.tool_runner.unanswered or result.unanswered
@@ -460,6 +469,17 @@ class CodeAgent:
 
 def _open(services: Services, files: SessionFiles) -> RecordedSession:
     return RecordedSession.open(files, services.disk, clock=services.clock, new_event_id=EventIds(services.new_hex()))
+
+
+@contextmanager
+def _given_back_on_failure(session: RecordedSession | None) -> Iterator[None]:
+    """A session that could not be opened to its end is free at once: the terminal stays where it was and may retry."""
+    try:
+        yield
+    except BaseException:
+        if session is not None:
+            session.close()
+        raise
 
 
 def _touched(items: Sequence[Investigated]) -> set[str]:

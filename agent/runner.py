@@ -94,6 +94,7 @@ class RuntimeRunner:
         self._step = step
         self._state = LoopState.IDLE
         self._tools = host.tool_definitions(world.tools)
+        self._window_tokens = host.context_tokens  # the model's, as far as we know
         self._tool_tokens = len(msgspec.json.encode(self._tools)) // BYTES_PER_TOKEN
         self._turns = 0
         self._usage = Usage()
@@ -205,8 +206,7 @@ class RuntimeRunner:
     async def _ask_model(self) -> Reply:
         self._step += 1
         self._shown.clear()
-        window = self._host.context_tokens
-        if self._view_tokens() > window * compaction.FULL_AT:
+        if self._view_tokens() > self._window_tokens * compaction.FULL_AT:
             await self._compact(compaction.KEEP)
         for keep in (compaction.KEEP, compaction.KEEP_LESS):
             try:
@@ -214,7 +214,10 @@ class RuntimeRunner:
             except ModelFailure as failure:
                 if failure.kind is not FailureKind.CONTEXT_TOO_LONG:
                     raise
-                await self._compact(keep)
+                # The service knows best: its window is smaller than this request, whatever we were told.
+                self._window_tokens = min(self._window_tokens, self._view_tokens())
+                if not await self._compact(keep):
+                    raise
         return await self._request()
 
     async def _request(self) -> Reply:
@@ -291,14 +294,17 @@ class RuntimeRunner:
             + 1000  # system prompt and session memory
         )
 
-    async def _compact(self, keep: float) -> None:
-        """Let a summary stand for the older messages, and record that before the next request."""
+    async def _compact(self, keep: float) -> bool:
+        """Let a summary stand for the older messages, and record that before the next request.
+
+        False when nothing can be left out: the newest exchange is all there is.
+        """
         host = self._host
         history = host.history_manager.messages
         tokens = host.context_engine.message_tokens()
-        cut = compaction.retained_from(history, tokens, int(host.context_tokens * keep))
+        cut = compaction.retained_from(history, tokens, int(self._window_tokens * keep))
         if cut == 0:
-            return  # nothing can be left out; the model will say so if it is too much
+            return False
         left_out = history[:cut]
         active = host.context_engine.compact_store.active
         summary, is_made = await self._summary_of(cut, active.summary if active else "")
@@ -323,12 +329,13 @@ class RuntimeRunner:
         )
         reason = Reason.CONTEXT_COMPACTED if is_made else Reason.CONTEXT_TRUNCATED
         self._transition(reason, LoopState.ASKING_MODEL, {"messages": len(left_out)})
+        return True
 
     async def _summary_of(self, cut: int, earlier: str) -> tuple[str, bool]:
         """A summary, and whether the model made it. An empty or failed one is none."""
         host = self._host
         left_out = host.history_manager.messages[:cut]
-        room = int(host.context_tokens * compaction.SUMMARY_SOURCE) * BYTES_PER_TOKEN
+        room = int(self._window_tokens * compaction.SUMMARY_SOURCE) * BYTES_PER_TOKEN
         request = ModelRequest(self._world.model, compaction.summary_request(left_out, earlier, room), ())
         try:
             reply = await host.model_turn.ask(request, on_text=lambda _text: None, on_retry=self._retry)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from agent.events import RuntimeEvent
 from agent.recovery.investigate import Investigated, Investigator
+from agent.recovery.policies import Policy
+from agent.recovery.settle import PolicyDecider
 from agent.state import RunResult
 from memory.blobs import BlobStore
 from memory.disk import Disk
@@ -41,7 +43,7 @@ class FilesChanged:
 
 async def run_child(child: CodeAgent, order: TaskOrder, changed: FilesChanged) -> tuple[TaskReport, RunResult]:
     """Drive a child to its end; when its action is told to stop, the child is interrupted and reports what it has."""
-    run = asyncio.ensure_future(child.run(order.prompt))
+    run = asyncio.ensure_future(_driven(child, order))
     stop = asyncio.ensure_future(order.action.stop.wait())
     try:
         await asyncio.wait({run, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -52,6 +54,16 @@ async def run_child(child: CodeAgent, order: TaskOrder, changed: FilesChanged) -
         stop.cancel()
         await child.close("completed")
     return _report(order, result, tuple(changed.paths)), result
+
+
+async def _driven(child: CodeAgent, order: TaskOrder) -> RunResult:
+    """A resumed child looks at its own interrupted actions before it goes on; nothing of them is run again."""
+    if not order.resumes:
+        return await child.run(order.prompt)
+    decider = PolicyDecider(Policy.VERIFY)
+    if child.can_continue:
+        return await child.continue_run(decider=decider)
+    return await child.run(order.prompt, decider=decider)
 
 
 def _report(order: TaskOrder, result: RunResult, files_changed: tuple[str, ...]) -> TaskReport:

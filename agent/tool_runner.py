@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 ERROR_MESSAGE_CHARACTERS_MAX = 300
 AnyTool = Tool[Any, Any]  # each tool knows its own parameters and plan; here they are only handed on
+PlanAgain = Callable[[AnyTool], Awaitable[Plan]]
 
 NOT_RUN = "Not run: the user interrupted before this call started. It had no effect."
 STOPPED = "Stopped by the user before it came to its end. It only reads, so it had no effect."
@@ -57,6 +58,8 @@ class Attempt:
     tool: AnyTool | None
     permission: Permission | None = None
     redo_of: str | None = None
+    reverts: str | None = None
+    plan: PlanAgain | None = None  # other than from the call's arguments
     requested: bool = False
     started: bool = False
     text: str | None = None  # the result, once there is an outcome
@@ -75,6 +78,7 @@ class Attempt:
             action_id=self.action_id,
             replay_safe=self.replay_safe,
             redo_of=self.redo_of,
+            reverts=self.reverts,
             **fields,
         )
 
@@ -101,6 +105,11 @@ class ToolRunner:
         self.denials: list[JsonObject] = []
         self.unanswered = False
 
+    def begin_run(self) -> None:
+        """What was denied before belongs to an earlier run's result."""
+        self.denials = []
+        self.unanswered = False
+
     async def run(self, calls: Sequence[ToolCall], emit: Emit) -> None:
         """Run the calls in order; adjacent replay-safe ones overlap. Tool messages are written in call order.
 
@@ -112,9 +121,17 @@ class ToolRunner:
         """
         await self._run([self._attempt_at(call) for call in calls], emit)
 
-    async def redo(self, call: ToolCall, redo_of: str, emit: Emit) -> None:
-        """Run an interrupted call again, as an ordinary action of its own. Raises as `run` does."""
-        await self._run([self._attempt_at(call, redo_of)], emit)
+    async def redo(self, call: ToolCall, redo_of: str, emit: Emit, plan: PlanAgain | None = None) -> None:
+        """Run an interrupted call again, or let it go on by `plan`: an action of its own. Raises as `run` does."""
+        attempt = self._attempt_at(call)
+        attempt.redo_of, attempt.plan = redo_of, plan
+        await self._run([attempt], emit)
+
+    async def revert(self, call: ToolCall, reverts: str, emit: Emit, plan: PlanAgain) -> None:
+        """Take an applied action back, as an ordinary action of its own. Raises as `run` does."""
+        attempt = self._attempt_at(call)
+        attempt.reverts, attempt.plan = reverts, plan
+        await self._run([attempt], emit)
 
     def refuse(self, calls: Sequence[ToolCall], emit: Emit, why: TranscriptUnavailable | OutputClosed) -> None:
         """None of these calls will run, since the run ends here; each gets its outcome and its tool message."""
@@ -124,8 +141,8 @@ class ToolRunner:
         """A tool's text fit for record, request and screen."""
         return self._cleaner.clean(text)
 
-    def _attempt_at(self, call: ToolCall, redo_of: str | None = None) -> Attempt:
-        return Attempt(call, self._new_action_id(), self._registry.get(call.name), redo_of=redo_of)
+    def _attempt_at(self, call: ToolCall) -> Attempt:
+        return Attempt(call, self._new_action_id(), self._registry.get(call.name))
 
     async def _run(self, attempts: Sequence[Attempt], emit: Emit) -> None:
         try:
@@ -181,7 +198,7 @@ class ToolRunner:
         params = self._registry.parse(attempt.call.name, str(attempt.call.arguments))
         if tool is None:  # parse has refused it
             raise CallRefused(ErrorCode.UNKNOWN_TOOL, f"There is no tool {attempt.call.name}.")
-        plan = await tool.plan(params)
+        plan: Plan = await (attempt.plan(tool) if attempt.plan else tool.plan(params))
         if plan.nothing_to_do is not None:
             nothing: ToolResult = plan.nothing_to_do
             return nothing
@@ -195,7 +212,7 @@ class ToolRunner:
             lambda text: _ignore(emit.emit(TOOL_OUTPUT, ToolOutput(attempt.action_id, self._cleaner.clean(text)))),
         )
         intent = await tool.intent(plan, action)
-        permission = attempt.permission.as_json() if attempt.permission else None
+        permission = self._permission_of(attempt)
         started = attempt.lifecycle(ToolStatus.STARTED, permission=permission, intent=dict(intent) or None)
         emit.emit(EventType.TOOL_LIFECYCLE, started)  # if this raises, the tool is never touched
         attempt.started = True
@@ -215,13 +232,20 @@ class ToolRunner:
                 "tool_name": tool.name,
                 "tool_call_id": attempt.call.id,
                 "subject": question.subject,
-                **permission.as_json(),
+                **(self._permission_of(attempt) or {}),
             }
         )
         if permission.answer is Answer.UNANSWERED:
             self.unanswered = True
             raise CallRefused(ErrorCode.PERMISSION_DENIED, UNANSWERED)
         raise CallRefused(ErrorCode.PERMISSION_DENIED, PLAN_MODE if permission.rule == "mode plan" else DENIED)
+
+    def _permission_of(self, attempt: Attempt) -> JsonObject | None:
+        """As records hold it. A rule holds a whole target, which the question showed without the key."""
+        if attempt.permission is None:
+            return None
+        found = attempt.permission.as_json()
+        return {**found, "rule": self._cleaner.clean(attempt.permission.rule)}
 
     def _conclude(self, attempt: Attempt, emit: Emit, result: ToolResult, begun: float) -> None:
         """Write the outcome."""
@@ -231,7 +255,7 @@ class ToolRunner:
         denied = code is ErrorCode.PERMISSION_DENIED and attempt.permission is not None
         outcome = attempt.lifecycle(
             ToolStatus.FAILED if code else ToolStatus.COMPLETED,
-            permission=attempt.permission.as_json() if denied and attempt.permission else None,
+            permission=self._permission_of(attempt) if denied else None,
             result=attempt.text,
             error=error,
             file_states=tuple(

@@ -171,6 +171,20 @@ class Tool(ABC, Generic[ParamsT, PlanT]):
             return Finding(Verdict.NO_EFFECT, "it only reads; running it again changes nothing")
         return Finding(Verdict.UNKNOWN, "nothing on disk tells what became of it")
 
+    async def plan_revert(self, intent: dict[str, Json], old: bytes | None) -> PlanT:
+        """Plan to take an applied action back. `old` is the kept content from before, None when there is none.
+
+        Raises:
+            CallRefused: it cannot be taken back; the message says why.
+        """
+        del intent, old
+        raise CallRefused(ErrorCode.REFUSED, f"A {self.name} cannot be taken back.")
+
+    async def plan_resume(self, intent: dict[str, Json]) -> PlanT:
+        """Plan to let interrupted work go on where it was. Raises CallRefused when that cannot be done."""
+        del intent
+        raise CallRefused(ErrorCode.REFUSED, f"A {self.name} cannot go on where it was.")
+
     def recall(self, intent: dict[str, Json], place: Path) -> ToolResult | None:
         """The result that `act` would have returned, as far as the disk still tells it; None when it does not."""
         del intent, place

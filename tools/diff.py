@@ -12,11 +12,11 @@ _CONTEXT_LINES = 3
 _COLUMNS_BEFORE_CHANGE = 80
 
 
-def unified_diff(before: bytes | None, after: bytes, shown: str, lines_max: int) -> str:
+def unified_diff(before: bytes | None, after: bytes | None, shown: str, lines_max: int) -> str:
     """The change in the form of `diff -u`, at most `lines_max` lines and a note of how many are left out."""
-    old, new = _lines(before or b""), _lines(after)
-    lines = list(islice(_hunks(old, new, _first_difference(before or b"", after)), lines_max + 1))
-    head = [f"--- {'/dev/null' if before is None else shown}", f"+++ {shown}"]
+    old, new = _lines(before or b""), _lines(after or b"")
+    lines = list(islice(_hunks(old, new, _first_difference(before or b"", after or b"")), lines_max + 1))
+    head = [f"--- {'/dev/null' if before is None else shown}", f"+++ {'/dev/null' if after is None else shown}"]
     if len(lines) > lines_max:
         lines = [*lines[:lines_max], f"… the diff goes on ({len(old)} lines before, {len(new)} after)"]
     return "\n".join(head + lines)

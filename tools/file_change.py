@@ -35,16 +35,20 @@ Keep = Callable[[bytes], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class FileChange(Plan):
-    """The whole content of one file before and after; `before` None means that it does not exist."""
+    """The whole content of one file before and after; None means that it does not exist."""
 
     path: Path
     before: bytes | None = field(repr=False)
-    after: bytes = field(repr=False)
+    after: bytes | None = field(repr=False)
     summary: str  # what the result says was done
 
     @property
     def sha256_before(self) -> str:
         return ABSENT if self.before is None else _sha256(self.before)
+
+    @property
+    def sha256_planned(self) -> str:
+        return ABSENT if self.after is None else _sha256(self.after)
 
 
 class FileChangeTool(Tool[ParamsT, FileChange]):
@@ -82,7 +86,9 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         del place
         match intent:
             case {"path": str(path), "sha256_before": str(before), "sha256_planned": str(planned)}:
-                return _judge(path, before, planned)
+                found = _judge(path, before, planned)
+                kept = before == ABSENT or isinstance(intent.get("blob"), str)
+                return Finding(found.verdict, found.text, {**found.facts, "revertible": kept})
         return Finding(Verdict.UNKNOWN, "its record does not say what was to be written")
 
     # -- for the tools
@@ -101,7 +107,26 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
             raise self._changed(path)
         return content
 
-    def change(self, path: Path, before: bytes | None, after: bytes, summary: str) -> FileChange:
+    async def plan_revert(self, intent: dict[str, Json], old: bytes | None) -> FileChange:
+        return await asyncio.to_thread(self._look_back, intent, old)
+
+    def _look_back(self, intent: dict[str, Json], old: bytes | None) -> FileChange:
+        """Back to the content from before, but only from exactly the planned one: later changes are not ours."""
+        path = self._workspace.resolve(str(intent["path"]))
+        shown = self._workspace.display(path)
+        if (
+            _judge(str(intent["path"]), str(intent["sha256_before"]), str(intent["sha256_planned"])).verdict
+            != "applied"
+        ):
+            raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed since, so it was not reverted.")
+        is_new = intent["sha256_before"] == ABSENT
+        if not is_new and (old is None or _sha256(old) != intent["sha256_before"]):
+            raise CallRefused(ErrorCode.REFUSED, f"The content of {shown} from before was not kept.")
+        now = self._workspace.read(path, CHANGE_BYTES_MAX)
+        what = f"Removed {shown} again." if is_new else f"Gave {shown} its content from before again."
+        return self.change(path, now, None if is_new else old, what)
+
+    def change(self, path: Path, before: bytes | None, after: bytes | None, summary: str) -> FileChange:
         """The plan for a new content. Raises CallRefused (REFUSED) when the file cannot be given one."""
         self._workspace.refuse_irreplaceable(path)
         shown = self._workspace.display(path)
@@ -117,9 +142,9 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         return {
             "path": path_to_text(plan.path),
             "sha256_before": plan.sha256_before,
-            "sha256_planned": _sha256(plan.after),
+            "sha256_planned": plan.sha256_planned,
             "size_before": None if before is None else len(before),
-            "size_planned": len(plan.after),
+            "size_planned": None if plan.after is None else len(plan.after),
             "mode": None if before is None else stat.S_IMODE(plan.path.lstat().st_mode),
             "blob": kept,
             "temp": temp_name(plan.path.name, action.action_id),
@@ -129,6 +154,10 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         expected = None if plan.before is None else plan.sha256_before
         temp = temp_name(plan.path.name, action.action_id)
         try:
+            if plan.after is None:
+                self._workspace.remove(plan.path, expected_sha256=plan.sha256_before)
+                self._read_cache.drop(plan.path)
+                return ToolResult(plan.summary)
             done = self._workspace.replace(plan.path, plan.after, expected_sha256=expected, temp_name=temp)
         except CallRefused as refused:
             if refused.code is ErrorCode.CHANGED_SINCE_READ:
@@ -180,7 +209,8 @@ def _judge(path: str, before: str, planned: str) -> Finding:
         now = ABSENT
     facts["sha256_now"] = now
     if now == planned:
-        return Finding(Verdict.APPLIED, "the file has the planned content", facts)
+        what = "the file is gone, as planned" if now == ABSENT else "the file has the planned content"
+        return Finding(Verdict.APPLIED, what, facts)
     if now == before:
         what = "the file does not exist, as before" if now == ABSENT else "the file has the content from before"
         return Finding(Verdict.NOT_APPLIED, what, facts)

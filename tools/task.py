@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tools.base import Action, ErrorCode, Plan, Tool, ToolParams, ToolResult
+from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, ToolResult
 from tools.verdict import Finding, Json, Verdict
 
 SubagentType = Literal["general", "explore"]
@@ -25,6 +25,7 @@ class TaskOrder:
     prompt: str
     subagent_type: SubagentType
     action: Action
+    resumes: bool = False  # the child's session exists: its interrupted run goes on
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class TaskPlan(Plan):
 
     child_session_id: str
     params: TaskParams
+    resumes: bool = False
 
 
 class Task(Tool[TaskParams, TaskPlan]):
@@ -78,13 +80,23 @@ class Task(Tool[TaskParams, TaskPlan]):
 
     async def intent(self, plan: TaskPlan, action: Action) -> dict[str, Json]:
         del action
-        return {"child_session_id": plan.child_session_id}
+        return {"child_session_id": plan.child_session_id, "subagent_type": plan.params.subagent_type}
 
     async def act(self, plan: TaskPlan, action: Action) -> ToolResult:
         params = plan.params
-        order = TaskOrder(plan.child_session_id, params.description, params.prompt, params.subagent_type, action)
+        order = TaskOrder(
+            plan.child_session_id, params.description, params.prompt, params.subagent_type, action, plan.resumes
+        )
         report = await self._spawn(order)
         return ToolResult(_told(report), _error_code(report))
+
+    async def plan_resume(self, intent: dict[str, Json]) -> TaskPlan:
+        child = intent.get("child_session_id")
+        if not isinstance(child, str):
+            raise CallRefused(ErrorCode.REFUSED, "Its record does not name the subagent's session.")
+        explore = intent.get("subagent_type") == "explore"
+        params = TaskParams(description="resumed", prompt="Go on.", subagent_type="explore" if explore else "general")
+        return TaskPlan(f"resume {child}", child_session_id=child, params=params, resumes=True)
 
     def recall(self, intent: dict[str, Json], place: Path) -> ToolResult | None:
         """The child's own words, as far as its transcript has them."""

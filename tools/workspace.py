@@ -150,6 +150,23 @@ class Workspace:
         except OSError as error:
             raise CallRefused(ErrorCode.REFUSED, f"{shown} was not changed: {error.strerror or error}.") from error
 
+    def remove(self, path: Path, *, expected_sha256: str) -> None:
+        """Remove a resolved path that holds exactly the expected content.
+
+        Raises:
+            CallRefused: nothing was changed (REFUSED with the reason, CHANGED_SINCE_READ).
+        """
+        shown = self.display(path)
+        try:
+            with self._pinned(path.parent, shown) as directory:
+                target = directory / path.name
+                if digest(target, shown).sha256 != expected_sha256:
+                    raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed meanwhile.")
+                self._disk.unlink(target)
+                self._disk.sync_directory(directory)
+        except OSError as error:
+            raise CallRefused(ErrorCode.REFUSED, f"{shown} was not removed: {error.strerror or error}.") from error
+
     def discard_temp(self, path: Path, temp_name: str) -> None:
         """Remove what a killed `replace` of this path left. A missing file is fine. Raises OSError."""
         ours = temp_name.startswith(".") and temp_name.endswith(".tmp") and "/" not in temp_name

@@ -70,7 +70,7 @@ def complete_summary(summary: str, messages: Sequence[HistoryMessage]) -> str:
 
 def fallback_summary(messages: Sequence[HistoryMessage], earlier: str, session_memory: str) -> str:
     """What stands for the messages when no summary could be had: what is known without a model."""
-    prompts = [f"- {_clip(m.content, 200)}" for m in messages if m.role == "user" and not m.metadata.get("recovery")]
+    prompts = [f"- {_clip(m.content, 200)}" for m in messages if m.role == "user" and "recovery" not in m.metadata]
     parts = [
         "No summary could be made; older messages were left out of view. They remain in the transcript.",
         earlier,
@@ -81,7 +81,7 @@ def fallback_summary(messages: Sequence[HistoryMessage], earlier: str, session_m
 
 
 def _last_prompt(messages: Sequence[HistoryMessage]) -> str:
-    prompts = [m.content for m in messages if m.role == "user" and not m.metadata.get("recovery")]
+    prompts = [m.content for m in messages if m.role == "user" and "recovery" not in m.metadata]
     return _clip(prompts[-1], PROMPT_CHARACTERS_MAX) if prompts else ""
 
 

@@ -26,7 +26,11 @@ class Investigated:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        return CHOICES[self.finding.verdict]
+        """What can be decided, the default first. Reverting needs the content from before, which may not be kept."""
+        choices = CHOICES[self.finding.verdict]
+        if self.finding.facts.get("revertible", True):
+            return choices
+        return tuple(choice for choice in choices if choice is not Choice.REVERT)
 
     @property
     def is_open(self) -> bool:

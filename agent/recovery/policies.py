@@ -16,6 +16,8 @@ class Choice(StrEnum):
     VERIFY = "verify"  # the model looks before it does anything about it
     SKIP = "skip"  # leave it as it is, its result is not used
     REDO = "redo"  # run it again, as an action of its own
+    REVERT = "revert"  # restore the content from before
+    RESUME = "resume"  # let the interrupted child go on
     WAIT = "wait"  # until it ends, then use its result
     STOP = "stop"  # end it now
     SHOW = "show"  # look at the evidence; decides nothing
@@ -23,7 +25,7 @@ class Choice(StrEnum):
 
 # Default first. `running` is never redone: the first copy is still at work.
 CHOICES: Mapping[Verdict, tuple[Choice, ...]] = {
-    Verdict.APPLIED: (Choice.KEEP, Choice.VERIFY, Choice.SHOW),
+    Verdict.APPLIED: (Choice.KEEP, Choice.REVERT, Choice.VERIFY, Choice.SHOW),
     Verdict.NOT_APPLIED: (Choice.SKIP, Choice.REDO, Choice.SHOW),
     Verdict.NOT_STARTED: (Choice.SKIP, Choice.REDO, Choice.SHOW),
     Verdict.CHANGED_SINCE: (Choice.VERIFY, Choice.SKIP, Choice.REDO, Choice.SHOW),
@@ -32,7 +34,7 @@ CHOICES: Mapping[Verdict, tuple[Choice, ...]] = {
     Verdict.KILLED: (Choice.USE, Choice.REDO, Choice.SHOW),
     Verdict.COMPLETED: (Choice.USE, Choice.REDO, Choice.SHOW),
     Verdict.RUNNING: (Choice.WAIT, Choice.STOP, Choice.SHOW),
-    Verdict.INTERRUPTED: (Choice.USE, Choice.SKIP, Choice.SHOW),
+    Verdict.INTERRUPTED: (Choice.RESUME, Choice.USE, Choice.SKIP, Choice.SHOW),
     Verdict.NO_EFFECT: (Choice.SKIP, Choice.REDO),
 }
 
@@ -63,4 +65,6 @@ def choice_by_policy(policy: Policy, verdict: Verdict) -> Choice | None:
         return None
     if policy is Policy.SKIP:
         return Choice.STOP if verdict is Verdict.RUNNING else Choice.SKIP
-    return CHOICES[verdict][0]
+    default = CHOICES[verdict][0]
+    # A policy runs nothing again: to let a child go on is for the user to say.
+    return Choice.USE if default is Choice.RESUME else default

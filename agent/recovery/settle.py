@@ -17,8 +17,9 @@ from agent.recovery.investigate import Investigated, Investigator
 from agent.recovery.policies import CHOICES, Choice, Policy, choice_by_policy
 from agent.recovery.words import NOT_STARTED, recovery_note, told_by_record
 from agent.state import LoopState
-from agent.tool_runner import Emit, ToolRunner
+from agent.tool_runner import AnyTool, Emit, ToolRunner
 from memory.blobs import BlobStore
+from memory.calls import ActionFacts
 from memory.errors import TranscriptUnavailable
 from memory.events import (
     EventType,
@@ -32,8 +33,10 @@ from memory.events import (
 )
 from memory.reader import Damage
 from memory.state import MissingResult, ResumeState
-from tools.base import ErrorCode
+from tools.base import ErrorCode, Plan
 from tools.registry import ToolRegistry
+
+_ACTS = (Choice.REDO, Choice.REVERT, Choice.RESUME)
 
 
 class DecisionNeeded(Exception):
@@ -157,8 +160,8 @@ class Settlement:
             return
         item = next((item for item in self.items if item.action.action_id == action.action_id), None)
         decision = action.decision or (_record_of(item) if item else {})
-        if decision.get("choice") == Choice.REDO and item is not None:
-            await self._redo(missing, action.action_id)
+        if item is not None and decision.get("choice") in _ACTS:
+            await self._act_again(missing, action, decision)
             return
         intent = dict(action.intent)
         tool = self._desk.registry.get(action.tool_name)
@@ -166,14 +169,33 @@ class Settlement:
         text = told_by_record(decision, self._desk.tool_runner.cleaned(result.text) if result else None)
         self._say_tool(missing, action.action_id, text, is_recorded=False)
 
-    async def _redo(self, missing: MissingResult, action_id: str) -> None:
+    async def _act_again(self, missing: MissingResult, action: ActionFacts, decision: JsonObject) -> None:
+        """Redo, revert or resume: an ordinary action with records of its own, whose result answers the call."""
+        desk, intent, choice = self._desk, dict(action.intent), Choice(str(decision["choice"]))
+
         def emit(event_type: str, payload: Payload | Observation) -> int:
-            return self._desk.emit(missing.run_id, missing.step, event_type, payload)
+            return desk.emit(missing.run_id, missing.step, event_type, payload)
 
         def say(_call_id: str, again: str, text: str) -> None:
-            self._say_tool(missing, again, text, is_recorded=True)
+            if choice is Choice.REDO:
+                self._say_tool(missing, again, text, is_recorded=True)
+            else:
+                self._say_tool(missing, again, told_by_record(decision, text), is_recorded=False)
 
-        await self._desk.tool_runner.redo(missing.call, action_id, Emit(emit, say))
+        async def revert(tool: AnyTool) -> Plan:
+            blob = intent.get("blob")
+            plan: Plan = await tool.plan_revert(intent, desk.blobs.get(blob) if isinstance(blob, str) else None)
+            return plan
+
+        async def resume(tool: AnyTool) -> Plan:
+            plan: Plan = await tool.plan_resume(intent)
+            return plan
+
+        if choice is Choice.REVERT:
+            await desk.tool_runner.revert(missing.call, action.action_id, Emit(emit, say), revert)
+        else:
+            plan = resume if choice is Choice.RESUME else None
+            await desk.tool_runner.redo(missing.call, action.action_id, Emit(emit, say), plan)
 
     def _never_ran(self, missing: MissingResult) -> str:
         """Record that a call which was asked for did not run; its action's id."""
@@ -259,7 +281,7 @@ class Settlement:
         self._record(run_id, step, EventType.STATE_TRANSITION, payload)
 
     def _record(self, run_id: str, step: int, event_type: str, payload: Payload) -> None:
-        """A record that finds no room waits in the store, in order: its step is done, and the others follow it there."""
+        """A record that finds no room waits in the store, in order: its step is done, and the others follow."""
         try:
             self._desk.emit(run_id, step, event_type, payload)
         except TranscriptUnavailable as error:

@@ -22,6 +22,8 @@ _ADVICE = {
     Choice.USE: "Take this as the result of the call, and do not run it again without need.",
     Choice.VERIFY: "Check what is really there before you do anything about it; do not simply repeat it.",
     Choice.SKIP: "It is left as it is. Do not repeat it unless the user asks for it.",
+    Choice.REVERT: "The user had it taken back:",
+    Choice.RESUME: "The user let it go on:",
     Choice.WAIT: "Take this as the result of the call.",
     Choice.STOP: "It was stopped. It may have done part of its work: check before you go on.",
     # Told only where the next crash came between this decision and the new attempt.
@@ -37,7 +39,9 @@ def told_result(verdict: Verdict, evidence_text: str, choice: Choice, result: st
         lines.append("Its result is not known. Ask for it again if it is still wanted.")
     else:
         lines.append(_ADVICE[choice])
-    if result is not None and choice in (Choice.USE, Choice.WAIT):
+    if result is not None and choice in (Choice.REVERT, Choice.RESUME):
+        lines.append(result)
+    elif result is not None and choice in (Choice.USE, Choice.WAIT):
         lines.append(f"Result:\n{result}")
     return "\n".join(lines)
 

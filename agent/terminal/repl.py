@@ -105,10 +105,11 @@ class Repl:
         pump = asyncio.create_task(self._screen.pump())
         prepared = asyncio.create_task(self._prepare())
         try:
-            if self._options.prompt:
-                await self._take(self._options.prompt)
-            while True:
-                await self._take(await self._screen.read())
+            with self._screen.keys_held():
+                if self._options.prompt:
+                    await self._take(self._options.prompt)
+                while True:
+                    await self._take(await self._screen.read())
         except (EOFError, Leave):
             pass
         except KeyboardInterrupt:

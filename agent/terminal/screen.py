@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 COMMIT_S = 0.08  # each commit erases and redraws the prompt: what comes meanwhile waits for the next one
 REDRAW_S = 0.03
 PROMPT = "› "
+
+
+class _Keyboard(Vt100Input):
+    """Keys are ours while the scrollback is written too: the kernel would take a Ctrl+D of that moment for itself."""
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class Screen:
@@ -27,6 +36,7 @@ class Screen:
         self._left = False
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
+            input=_Keyboard(sys.stdin),
             key_bindings=self._keys(),
             multiline=False,
             complete_while_typing=False,
@@ -49,6 +59,10 @@ class Screen:
     def refresh(self) -> None:
         """Draw the prompt and what stands above it anew."""
         self._session.app.invalidate()
+
+    def keys_held(self) -> AbstractContextManager[None]:
+        """The same between two reads: what is typed there waits for the next one."""
+        return self._session.app.input.raw_mode()
 
     async def pump(self) -> None:
         """Bring what was committed onto the terminal; runs beside `read` until it is cancelled."""
