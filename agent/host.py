@@ -273,7 +273,7 @@ class CodeAgent:
         self.tool_runner.begin_run()
         try:
             if self.session is not None:
-                self.session.store.write_late()
+                self._write_late(self.session)
             await self._settle(decider, keep_draft=prompt is not None)
         except asyncio.CancelledError:
             return self._ended_before(self._why_interrupted)
@@ -425,6 +425,12 @@ class CodeAgent:
     def _transition(self, reason: Reason, details: JsonObject) -> None:
         payload = TransitionPayload(reason.value, details=details)
         self.emit("", 0, EventType.STATE_TRANSITION, payload)
+
+    def _write_late(self, session: RecordedSession) -> None:
+        """Records that found no room come first; what could not even be kept is named."""
+        late = session.store.write_late()
+        if late.lost:
+            self._transition(Reason.TRANSCRIPT_GAP, {"lost": late.lost, "damage": []})
 
     def _place(self, action_id: str) -> Path:
         if self.session is not None:

@@ -15,6 +15,8 @@ RECORD_BYTES_MAX = (1 << 20) - 4096  # room for the envelope below 1 MiB
 _SMALLER_STRINGS = (STRING_BYTES_MAX, 4096, 512)  # many strings just below the limit can still make a large record
 HEAD_CHARACTERS = 1500
 TAIL_CHARACTERS = 500
+
+_REF_KEYS = {"blob", "bytes", "head", "tail"}
 _REFERENCE_KEYS = frozenset(BlobRef.__struct_fields__)
 
 
@@ -51,6 +53,20 @@ class BlobStore:
         if data is not None:
             return data.decode("utf-8", "replace")
         return f"{text.head}\n[… {text.bytes:,} bytes in all: the stored text is missing …]\n{text.tail}"
+
+    def resolved(self, value: JsonObject) -> JsonObject:
+        """A JSON object with every reference to a blob replaced by its text: what `slimmed` took out is back."""
+        return {key: self._resolved(item) for key, item in value.items()}
+
+    def _resolved(self, value: object) -> object:
+        if isinstance(value, dict):
+            if value.keys() == _REF_KEYS:
+                try:
+                    return self.text(msgspec.convert(value, BlobRef))
+                except msgspec.ValidationError:
+                    return value
+            return self.resolved(value)
+        return [self._resolved(item) for item in value] if isinstance(value, list) else value
 
     def slimmed(self, encoded: bytes) -> bytes:
         """A payload's JSON with every large string replaced by a reference to its blob.

@@ -251,7 +251,7 @@ class SessionFold:
     # -- the rest
 
     def _transition(self, event: TranscriptEvent, payload: TransitionPayload) -> None:
-        details = payload.details
+        details = self._blobs.resolved(payload.details)
         match payload.reason:
             case Reason.SESSION_OPENED:
                 self._opened = details
@@ -291,7 +291,7 @@ class SessionFold:
                 if call.id == payload.tool_call_id and isinstance(call.arguments, str):
                     self._arguments[action.action_id] = call.arguments
         if payload.permission and payload.permission.get("answer") == "always":
-            self._runtime.grants.append(str(payload.permission.get("rule")))
+            self._runtime.grants.append(str(self._blobs.resolved(payload.permission).get("rule")))
         for state in payload.file_states:
             path = str(state.get("path"))
             self._runtime.read_cache[path] = state

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from memory.blobs import STRING_BYTES_MAX, BlobStore
 from memory.codec import encode_payload
 from memory.errors import TranscriptUnavailable
 from memory.events import (
@@ -42,7 +41,7 @@ def timestamp(moment: datetime) -> str:
 
 
 class TranscriptRecorder:
-    """Writes facts, large texts as blobs first, and hands each written one to `on_recorded`.
+    """Writes facts, and hands each one that is written, or kept for later, to `on_recorded`.
 
     Every method returns the record's sequence number and raises TranscriptUnavailable when it is not on disk.
     """
@@ -50,7 +49,6 @@ class TranscriptRecorder:
     def __init__(
         self,
         store: TranscriptStore,
-        blobs: BlobStore,
         session_id: str,
         *,
         clock: Callable[[], datetime],
@@ -58,7 +56,6 @@ class TranscriptRecorder:
         on_recorded: OnRecorded,
     ) -> None:
         self._store = store
-        self._blobs = blobs
         self._session_id = session_id
         self._clock = clock
         self._new_id = new_id
@@ -85,9 +82,6 @@ class TranscriptRecorder:
         return self._record(_TERMINAL, run_id, step, terminal, sync=True)
 
     def _record(self, kind: str, run_id: str, step: int, payload: Payload, *, sync: bool) -> int:
-        encoded = encode_payload(payload)
-        if len(encoded) > STRING_BYTES_MAX:
-            encoded = self._slimmed(encoded)
         event = TranscriptEvent(
             self._new_id(),
             timestamp(self._clock()),
@@ -95,7 +89,7 @@ class TranscriptRecorder:
             run_id,
             step,
             kind,
-            msgspec.Raw(encoded),
+            msgspec.Raw(encode_payload(payload)),
             SCHEMA_VERSION,
             self._store.last_seq + 1,
         )
@@ -107,13 +101,3 @@ class TranscriptRecorder:
             raise
         self._on_recorded(event, payload)
         return event.seq
-
-    def _slimmed(self, encoded: bytes) -> bytes:
-        try:
-            return self._blobs.slimmed(encoded)
-        except OSError as error:
-            raise TranscriptUnavailable(
-                f"A large text cannot be stored ({error.strerror}), so nothing more is done: free some space and "
-                "try again.",
-                recoverable=True,
-            ) from error

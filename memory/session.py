@@ -45,10 +45,9 @@ class RecordedSession:
         self.draft = DraftFile(files.draft, disk)
         self.trace = TraceLogger(files, disk, clock)
         self._lease = lease
-        self.store = TranscriptStore(files, disk, state.ending if state else Ending())
+        self.store = TranscriptStore(files, disk, self.blobs, state.ending if state else Ending())
         self.recorder = TranscriptRecorder(
             self.store,
-            self.blobs,
             files.session_id,
             clock=clock,
             new_id=new_event_id,

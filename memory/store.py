@@ -7,11 +7,14 @@ cut-back failed; only a new process goes on.
 
 from __future__ import annotations
 
+import errno
 import os
+from collections import deque
 from pathlib import Path
 
 import msgspec
 
+from memory.blobs import STRING_BYTES_MAX, BlobStore
 from memory.codec import encode_line
 from memory.disk import Disk
 from memory.errors import TranscriptUnavailable
@@ -35,6 +38,13 @@ class Ending(msgspec.Struct, frozen=True):
         return cls(reader.size, reader.last_seq, reader.tail)
 
 
+class Late(msgspec.Struct, frozen=True):
+    """What became of records that could not be written at once."""
+
+    written: int
+    lost: int  # beyond what is kept in memory
+
+
 class TranscriptStore:
     """Appends to one transcript. The caller holds the session's lease for the store's whole life.
 
@@ -42,12 +52,14 @@ class TranscriptStore:
         TranscriptUnavailable: the file cannot be opened, or its tail not repaired.
     """
 
-    def __init__(self, files: SessionFiles, disk: Disk, ending: Ending) -> None:
+    def __init__(self, files: SessionFiles, disk: Disk, blobs: BlobStore, ending: Ending) -> None:
         self._files = files
+        self._blobs = blobs
         self._disk = disk
         self._last_seq = ending.last_seq
-        self._late: list[TranscriptEvent] = []
+        self._late: deque[TranscriptEvent] = deque()
         self._late_bytes = 0
+        self._lost = 0
         self._stopped: TranscriptUnavailable | None = None
         self.repaired: Damage | None = None  # the torn record that was set aside at this open
         try:
@@ -76,6 +88,8 @@ class TranscriptStore:
     def append_event(self, event: TranscriptEvent, *, sync: bool = False) -> TranscriptEvent:
         """Append a record in one write; with `sync`, durable on return. Its `seq` is the next one: `last_seq` + 1.
 
+        Large texts in it become blobs first.
+
         Raises:
             ValueError: the record has another number.
             TranscriptUnavailable: it is not on disk. A recoverable one is kept in memory and written by `write_late`.
@@ -88,7 +102,7 @@ class TranscriptStore:
             self._keep(event)
             raise TranscriptUnavailable("The transcript still cannot be written.", recoverable=True)
         try:
-            self._append(encode_line(event))
+            self._append(event)
         except TranscriptUnavailable as error:
             if error.recoverable:
                 self._keep(event)
@@ -98,29 +112,29 @@ class TranscriptStore:
             self.sync()
         return event
 
-    def write_late(self) -> int:
+    def write_late(self) -> Late:
         """Write the records that waited for room, marked late, and sync; called when the user acts.
-
-        Returns how many there were.
 
         Raises:
             TranscriptUnavailable: there is still no room; what is not written goes on waiting.
         """
         if self._stopped is not None:
             raise self._stopped
-        count = len(self._late)
+        late = Late(len(self._late), self._lost)
         while self._late:
-            self._append(encode_line(msgspec.structs.replace(self._late[0], late=True)))
-            del self._late[0]
-        self._late_bytes = 0
-        if count:
+            self._append(msgspec.structs.replace(self._late[0], late=True))
+            self._late_bytes -= len(bytes(self._late.popleft().payload))
+        self._lost = 0
+        if late.written:
             self.sync()
-        return count
+        return late
 
     def sync(self) -> None:
         """Make everything appended so far durable. A failure stops the store: what the disk holds is not known then."""
         try:
             self._disk.fdatasync(self._fd)
+            if self._disk.is_removed(self._fd):
+                raise OSError(errno.ENOENT, "it was removed by another program")
         except OSError as error:
             raise self._stop(error) from error
 
@@ -128,22 +142,34 @@ class TranscriptStore:
         self._disk.close(self._fd)
         self._stopped = TranscriptUnavailable("The transcript is closed.", recoverable=False)
 
-    def _append(self, line: bytes) -> None:
-        if self._disk.size(self._fd) != self._size:
+    def _append(self, event: TranscriptEvent) -> None:
+        self._refuse_changed()
+        line = encode_line(event)
+        try:
+            if len(line) > STRING_BYTES_MAX:
+                slim = msgspec.Raw(self._blobs.slimmed(bytes(event.payload)))
+                line = encode_line(msgspec.structs.replace(event, payload=slim))
+            written = self._disk.write(self._fd, line)
+            if written != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._cut_back()
+            raise _unavailable(self._files.transcript, error, recoverable=True) from error
+        self._size += len(line)
+
+    def _refuse_changed(self) -> None:
+        """Stop when the file is not as long as we left it."""
+        try:
+            is_changed = self._disk.size(self._fd) != self._size
+        except OSError as error:
+            raise self._stop(error) from error
+        if is_changed:
             self._stopped = TranscriptUnavailable(
                 f"Another program changed {self._files.transcript}. Nothing more is written to it by this process; "
                 "resume the session to go on.",
                 recoverable=False,
             )
             raise self._stopped
-        try:
-            written = self._disk.write(self._fd, line)
-            if written != len(line):
-                raise OSError(28, os.strerror(28))
-        except OSError as error:
-            self._cut_back()
-            raise _unavailable(self._files.transcript, error, recoverable=True) from error
-        self._size += len(line)
 
     def _cut_back(self) -> None:
         try:
@@ -152,13 +178,14 @@ class TranscriptStore:
             raise self._stop(error) from error
 
     def _keep(self, event: TranscriptEvent) -> None:
+        """Let a record wait for room. Past the limit it is lost, and counted: its number stays free."""
         self._last_seq = event.seq
+        size = len(bytes(event.payload))
+        if self._late_bytes + size > LATE_BYTES_MAX:
+            self._lost += 1
+            return
         self._late.append(event)
-        self._late_bytes += len(bytes(event.payload))
-        if self._late_bytes > LATE_BYTES_MAX:
-            self._stopped = TranscriptUnavailable(
-                "Too many records wait for the transcript; resume the session when there is room.", recoverable=False
-            )
+        self._late_bytes += size
 
     def _stop(self, error: OSError) -> TranscriptUnavailable:
         self._stopped = _unavailable(self._files.transcript, error, recoverable=False)
