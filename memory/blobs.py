@@ -16,7 +16,6 @@ _SMALLER_STRINGS = (STRING_BYTES_MAX, 4096, 512)  # many strings just below the 
 HEAD_CHARACTERS = 1500
 TAIL_CHARACTERS = 500
 
-_REF_KEYS = {"blob", "bytes", "head", "tail"}
 _REFERENCE_KEYS = frozenset(BlobRef.__struct_fields__)
 
 
@@ -60,7 +59,7 @@ class BlobStore:
 
     def _resolved(self, value: object) -> object:
         if isinstance(value, dict):
-            if value.keys() == _REF_KEYS:
+            if value.keys() == _REFERENCE_KEYS:
                 try:
                     return self.text(msgspec.convert(value, BlobRef))
                 except msgspec.ValidationError:

@@ -23,6 +23,7 @@ class ActionFacts:
     intent: JsonObject = field(default_factory=dict)
     outcome: LifecyclePayload | None = None
     decision: JsonObject | None = None
+    earlier: ActionFacts | None = None  # the attempt that this one repeats, takes back or lets go on
     has_message: bool = False  # a tool message follows an outcome, so there was one even where its record is lost
 
     @property
@@ -54,6 +55,7 @@ class CallLedger:
         action = self._actions.get(action_id)
         if action is None:
             action = ActionFacts(action_id, lifecycle.tool_call_id, lifecycle.tool_name, event.run_id, event.step)
+            action.earlier = self._actions.get(lifecycle.redo_of or lifecycle.reverts or "")
             self._actions[action_id] = action
         self._of_call[call] = action_id
         action.replay_safe = action.replay_safe or lifecycle.replay_safe

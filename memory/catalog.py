@@ -6,13 +6,13 @@ One bad file never hides another session: whatever a file is, it is listed as th
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory.codec import Undecodable, decode_event, decode_payload, is_sealed
+from memory.disk import open_regular
 from memory.events import MessagePayload, Reason, TerminalPayload, TranscriptEvent, TransitionPayload
 from memory.foreign import decode_foreign
 from memory.layout import SUBAGENT_PREFIX, MemoryFolder, SessionFiles
@@ -103,11 +103,9 @@ def _ends(path: Path) -> tuple[bytes, bytes, int, str]:
     """Head and tail bytes, size, and the time of the last change as a timestamp."""
     from datetime import UTC, datetime
 
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO of that name must not block the list
+    fd = open_regular(path)
     try:
         info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise OSError(0, "not a regular file")
         head = os.pread(fd, HEAD_BYTES, 0)
         start = max(len(head), info.st_size - TAIL_BYTES)
         tail = os.pread(fd, TAIL_BYTES, start)

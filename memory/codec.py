@@ -58,7 +58,7 @@ def decode_event(line: bytes) -> TranscriptEvent:
     """The envelope of a sealed line. Raises Undecodable."""
     try:
         return _decode_event(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_loosely(line)
 
 

@@ -6,8 +6,10 @@ make any single call fail without patching anything.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 PRIVATE_DIRECTORY = 0o700
@@ -99,3 +101,17 @@ class Disk:
             temp.unlink(missing_ok=True)
             raise
         self.sync_directory(path.parent)
+
+
+def open_regular(path: Path) -> int:
+    """Open a file for reading. A FIFO of that name does not block, and a device is not read without end.
+
+    Raises:
+        OSError: there is no regular file of that name, or it cannot be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a regular file")
+    return fd

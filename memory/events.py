@@ -135,6 +135,7 @@ class LifecyclePayload(msgspec.Struct, frozen=True, omit_defaults=True):
     duration_ms: int | None = None
     redo_of: str | None = None
     reverts: str | None = None
+    background: JsonObject | None = None  # {bash_id}: what was set going; with `ended` true, found ended and told
 
 
 class CheckpointPayload(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -37,6 +37,8 @@ from memory.state import MissingResult, ResumeState, RunFacts, RuntimeFacts, Unc
 from memory.store import Ending
 
 _RUN_NUMBER = re.compile(r"run-([1-9]\d{0,8})")
+_BASH_NUMBER = re.compile(r"bash-([1-9]\d{0,8})")
+BACKGROUND_CHARACTERS_MAX = 300  # of a command's text: enough to name it
 
 NOT_RUN_TEXT = "Not run: the session was interrupted before this call started. It had no effect."
 UNKNOWN_TEXT = (
@@ -151,6 +153,8 @@ class SessionFold:
                         self._told_damage.add((kind, offset))
             for path in list_in(recovery, "changed_files"):
                 self._runtime.read_cache.pop(str(path), None)
+            for bash_id in list_in(recovery, "background"):
+                self._runtime.background.pop(str(bash_id), None)
         else:
             self._answer = None
 
@@ -183,7 +187,7 @@ class SessionFold:
 
     def _snapshot(self) -> FoldSnapshot:
         return FoldSnapshot(
-            messages=self._messages_before + len(self._history) + len(self._answers),
+            messages=self._messages_before + len(self._history) + len(self._pairs()),
             run_id=self._run_id,
             run_step=self._run_step,
             world=self._world,
@@ -214,8 +218,8 @@ class SessionFold:
         self._opened, self._acted_boot_id, self._name = snapshot.opened, snapshot.acted_boot_id, snapshot.name
         self._recorded_damage = {damage.key: damage for damage in snapshot.recorded_damage}
         self._told_damage, self._queued = set(snapshot.told_damage), dict(snapshot.queued)
-        self._runtime = RuntimeFacts.from_json(checkpoint.runtime_state)
-        self._memory.restore(checkpoint.session_memory)
+        self._runtime = RuntimeFacts.from_json(self._blobs.resolved(checkpoint.runtime_state))
+        self._memory.restore(self._blobs.resolved(checkpoint.session_memory))
         self._ledger.reopen(snapshot.open_actions)
         self._arguments.update(snapshot.arguments)
         self._close_calls()
@@ -228,7 +232,7 @@ class SessionFold:
             self._history.append(answer or self._substitute(call))
         self._asking, self._answers = None, {}
 
-    def _pairs(self) -> Iterable[tuple[ToolCall, HistoryMessage | None]]:
+    def _pairs(self) -> Sequence[tuple[ToolCall, HistoryMessage | None]]:
         """The calls with their answers. Answers are written in call order: one missing before another is lost."""
         calls = self._asking.tool_calls if self._asking else ()
         answers = [self._answers.get(call.id) for call in calls]
@@ -264,7 +268,7 @@ class SessionFold:
             case Reason.RUN_STARTED:
                 self._world = details
             case Reason.INPUT_QUEUED:
-                self._queued[str(details.get("queue_id"))] = self._text(text_in(details, "text"), event)
+                self._queued[str(details.get("queue_id"))] = self._text(text_in(payload.details, "text"), event)
             case Reason.USER_INPUT:
                 self._ended = None  # `continue`: the run goes on behind its terminal record
                 self._acted_boot_id = str(self._opened.get("boot_id", ""))
@@ -294,13 +298,15 @@ class SessionFold:
             self._runtime.grants.append(str(self._blobs.resolved(payload.permission).get("rule")))
         for state in payload.file_states:
             path = str(state.get("path"))
-            self._runtime.read_cache[path] = state
+            self._runtime.remember_read(state)
             if not payload.replay_safe and payload.status == ToolStatus.COMPLETED:
                 self._files_changed[path] = None
         if payload.cwd is not None:
             self._runtime.cwd = payload.cwd
         if payload.status == ToolStatus.COMPLETED:
             self._todos(action)
+        if payload.background is not None:
+            self._background(action, payload.background)
         if action.outcome is not None:
             self._arguments.pop(action.action_id, None)
 
@@ -312,6 +318,18 @@ class SessionFold:
         found = _json_object(arguments).get("todos")
         if isinstance(found, list):
             self._runtime.todos = [todo for todo in found if isinstance(todo, dict)]
+
+    def _background(self, action: ActionFacts, found: JsonObject) -> None:
+        """A command runs on in the background, or the model was told that it has come to its end there."""
+        bash_id = str(found.get("bash_id"))
+        if found.get("ended"):
+            self._runtime.background.pop(bash_id, None)
+            return
+        command = str(_json_object(self._arguments.get(action.action_id, "")).get("command", ""))
+        facts = {"action_id": action.action_id, "command": command[:BACKGROUND_CHARACTERS_MAX]}
+        self._runtime.background[bash_id] = {**found, **facts}
+        if number := _BASH_NUMBER.fullmatch(bash_id):
+            self._runtime.background_count = max(self._runtime.background_count, int(number[1]))
 
     def _compacted(self, payload: CheckpointPayload) -> None:
         self._close_calls()

@@ -6,6 +6,7 @@ was looked at; payloads stay raw.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections import deque
@@ -24,6 +25,7 @@ from memory.codec import (
     is_sealed,
     looks_sealed,
 )
+from memory.disk import open_regular
 from memory.events import EventType, JsonObject, TranscriptEvent
 from memory.foreign import decode_foreign
 
@@ -139,7 +141,7 @@ class TranscriptReader:
     def _checked(self, start: Mark) -> Iterator[TranscriptEvent]:
         """The records of a file in which `scan` found every line as it should be."""
         left = self._lines - start.lines
-        with self._path.open("rb") as file:
+        with os.fdopen(open_regular(self._path), "rb") as file:
             file.seek(start.offset)
             offset = start.offset
             for number, raw in enumerate(islice(file, left), start.lines + 1):
@@ -161,7 +163,7 @@ class TranscriptReader:
     def _walk(self, start: Mark, *, decode_all: bool) -> Iterator[TranscriptEvent]:
         usual, number, offset = self._usual.fullmatch, start.lines, start.offset
         self.last_seq = start.last_seq
-        with self._path.open("rb") as file:
+        with os.fdopen(open_regular(self._path), "rb") as file:
             file.seek(offset)
             for raw in file:
                 number += 1
@@ -329,7 +331,7 @@ def _is_sealed_line(raw: bytes) -> bool:
 
 def _record_ids(path: Path, start: int, end: int) -> Iterator[str]:
     """The ids of the records in the lines between two places."""
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         file.seek(start)
         at = start
         for raw in file:

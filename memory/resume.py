@@ -51,7 +51,7 @@ class ResumeLoader:
         """Fold from the newest checkpoint that can be used, else from the beginning."""
         for event in reversed(reader.checkpoints):
             payload = decode_payload(event)
-            snapshot = snapshot_in(payload) if isinstance(payload, CheckpointPayload) else None
+            snapshot = snapshot_in(payload, self._blobs) if isinstance(payload, CheckpointPayload) else None
             if isinstance(payload, CheckpointPayload) and snapshot is not None:
                 return self._fold_from(event, payload, snapshot, reader)
         fold = SessionFold(self._blobs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from itertools import count, takewhile
+from pathlib import Path
 
 from memory.blobs import BlobStore
 from memory.disk import Disk
@@ -108,13 +110,15 @@ def _with_repair(found: tuple[Damage, ...], repaired: Damage | None) -> tuple[Da
 
 
 def _cut_short(files: SessionFiles, found: tuple[Damage, ...], size: int) -> tuple[Damage, ...]:
-    """What an opening set aside that died before it could say so: a side file newer than all that are named."""
-    numbers = [damage.kept_in.rpartition("-")[2] for damage in found if damage.kept_in]
-    newest = named = max((int(number) for number in numbers if number.isdecimal()), default=0)
-    while files.torn(newest + 1).exists():
-        newest += 1
-    if newest == named:
-        return ()
-    side = files.torn(newest)
+    """What openings set aside that died before they could say so: the side files that no finding names.
+
+    Where each piece was is not known any more; the offsets behind the end only tell them apart.
+    """
+    named = {damage.kept_in for damage in found}
+    sides = takewhile(Path.exists, map(files.torn, count(1)))
+    unnamed = [side for side in sides if side.name not in named]
     text = "unfinished record set aside by an opening that was cut short"
-    return (Damage(DamageKind.TORN, 0, size, side.stat().st_size, kept_in=side.name, text=text),)
+    return tuple(
+        Damage(DamageKind.TORN, 0, size + index, side.stat().st_size, kept_in=side.name, text=text)
+        for index, side in enumerate(unnamed)
+    )

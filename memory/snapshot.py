@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from memory.blobs import BlobStore
 from memory.calls import ActionFacts
 from memory.events import CheckpointPayload, JsonObject
 from memory.reader import Damage
@@ -42,11 +43,12 @@ class CheckpointFacts(msgspec.Struct, frozen=True):
     metadata: JsonObject
 
 
-def snapshot_in(checkpoint: CheckpointPayload) -> FoldSnapshot | None:
+def snapshot_in(checkpoint: CheckpointPayload, blobs: BlobStore) -> FoldSnapshot | None:
     """The snapshot of a checkpoint; None when it has none, or one of another version: the fold then begins earlier."""
-    if checkpoint.retain_start_seq <= 0:
+    found = checkpoint.metadata.get(KEY)
+    if checkpoint.retain_start_seq <= 0 or not isinstance(found, dict):
         return None
     try:
-        return msgspec.convert(checkpoint.metadata.get(KEY), FoldSnapshot)
+        return msgspec.convert(blobs.resolved(found), FoldSnapshot)
     except msgspec.ValidationError:
         return None

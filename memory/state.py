@@ -78,6 +78,9 @@ class RunFacts:
     answer: str | None  # the final answer, when the model had given it
 
 
+READ_CACHE_MAX = 2000  # files whose content counts as known, the newest: a checkpoint of them stays below 1 MiB
+
+
 @dataclass
 class RuntimeFacts:
     """What the tools knew: carried by records, restored at resume."""
@@ -86,6 +89,16 @@ class RuntimeFacts:
     cwd: str | None = None
     todos: list[JsonObject] = field(default_factory=list)
     grants: list[str] = field(default_factory=list)
+    background: dict[str, JsonObject] = field(default_factory=dict)  # by bash_id; those whose end nobody was told
+    background_count: int = 0  # of all ids that the session has given
+
+    def remember_read(self, state: JsonObject) -> None:
+        """A file's content is known; the one that was seen least recently is forgotten past the limit."""
+        path = str(state.get("path"))
+        self.read_cache.pop(path, None)
+        self.read_cache[path] = state
+        if len(self.read_cache) > READ_CACHE_MAX:
+            del self.read_cache[next(iter(self.read_cache))]
 
     @classmethod
     def from_json(cls, found: JsonObject) -> RuntimeFacts:
@@ -97,6 +110,8 @@ class RuntimeFacts:
             cwd=cwd if isinstance(cwd, str) else None,
             todos=[todo for todo in list_in(found, "todos") if isinstance(todo, dict)],
             grants=[str(grant) for grant in list_in(found, "grants")],
+            background={str(one.get("bash_id")): one for one in list_in(found, "background") if isinstance(one, dict)},
+            background_count=count if isinstance(count := found.get("background_count"), int) else 0,
         )
 
     def as_json(self) -> JsonObject:
@@ -105,6 +120,8 @@ class RuntimeFacts:
             "cwd": self.cwd,
             "todos": self.todos,
             "grants": self.grants,
+            "background": list(self.background.values()),
+            "background_count": self.background_count,
         }
 
 
@@ -147,14 +164,9 @@ class ResumeState:
         return tuple(m for m in self.missing_results if m.action is None or m.action.started_at is None)
 
     def apply_to_host(self, host: Host) -> list[str]:
-        """Put the rebuilt state into a running agent. Returns the paths of read files that changed meanwhile.
-
-        What was known of a file that an uncertain action touched is forgotten: it must be read again.
-        """
+        """Put the rebuilt state into a running agent. Returns the paths of read files that changed meanwhile."""
         host.context_engine.reset()
         host.history_manager.load_messages(self.history_messages, messages_before=self.messages_before)
         if self.checkpoint is not None:
             host.context_engine.compact_store.set_active(self.checkpoint)
-        touched = {action.payload.get("path") for action in self.uncertain_actions if not action.replay_allowed}
-        known = self.runtime_state.read_cache.values()
-        return host.tool_registry.import_read_cache([state for state in known if state.get("path") not in touched])
+        return host.tool_registry.import_read_cache(list(self.runtime_state.read_cache.values()))

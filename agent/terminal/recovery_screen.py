@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 
 from agent.recovery.investigate import Investigated
 from agent.recovery.policies import Choice
+from agent.terminal.clock import clock_time
 from memory.lease import Owner
 from memory.reader import Damage, describe
 from memory.state import ResumeState
@@ -75,16 +75,6 @@ def draft_lines(text: str) -> list[str]:
     """The part of an answer that had come before the crash."""
     shown = text if len(text) <= DRAFT_CHARACTERS_MAX else "…" + text[-DRAFT_CHARACTERS_MAX:]
     return ["The answer that was cut off had come to here:", *(f"  {line}" for line in shown.splitlines())]
-
-
-def clock_time(timestamp: str | None) -> str:
-    """A record's time as the user's clock shows it, with the date when that is not today's."""
-    try:
-        moment = datetime.fromisoformat(timestamp or "").astimezone()
-    except ValueError:
-        return timestamp or "at an unknown time"
-    today = datetime.now().astimezone().date()
-    return moment.strftime("%H:%M:%S") if moment.date() == today else moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def subject_of(arguments: str | None) -> str:

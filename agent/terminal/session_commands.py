@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import msgspec
 
-from agent.recovery.inspection import Inspection, inspect_session
 from agent.services import EventIds, random_hex, utc_now
 from agent.terminal.assemble import (
     find_session,
@@ -19,14 +18,15 @@ from agent.terminal.assemble import (
     sessions_here,
     workspace_of,
 )
+from agent.terminal.clock import clock_time
 from agent.terminal.options import Options
-from agent.terminal.recovery_screen import action_lines, clock_time, damage_lines, draft_lines, summary_lines
 from memory.blobs import BlobStore
 from memory.catalog import SessionSummary, list_sessions
 from memory.disk import Disk
 from memory.events import HistoryMessage, JsonObject, Reason, TransitionPayload
 from memory.fsck import Report, check_session, write_repaired
 from memory.layout import SessionFiles
+from memory.reader import describe
 from memory.resume import ResumeLoader
 from memory.session import RecordedSession
 
@@ -49,14 +49,23 @@ def list_(options: Options, *, all_: bool, as_json: bool) -> int:
 
 def recover(options: Options, word: str | None, *, as_json: bool, exit_when_open: int) -> int:
     """Print what a session's transcript tells of its interrupted actions."""
+    # The tools and their parameters come with these, which a list does not need.
+    from agent.recovery.inspection import inspect_session
+    from agent.recovery.words import told_lost
+    from agent.terminal.recovery_screen import action_lines, damage_lines, draft_lines, summary_lines
+
     inspection = inspect_session(_files(options, word), Disk(), workspace=workspace_of(options))
-    lines = _damage(inspection)
+    state = inspection.state
+    lines = damage_lines(state.damage)
     if as_json:
         _print_json(inspection.as_json())
         for line in lines:
             print(line, file=sys.stderr)
     else:
-        for line in [*_summary(inspection), *lines, *action_lines(inspection.items), *_draft(inspection)]:
+        print(*summary_lines(state, inspection.owner, is_live=inspection.is_live), sep="\n")
+        background = [told_lost(one) for one in inspection.background]
+        draft = draft_lines(state.draft.text) if state.draft and not inspection.is_live else []
+        for line in [*lines, *action_lines(inspection.items), *background, *draft]:
             print(line)
     return exit_when_open if inspection.is_open else 0
 
@@ -134,7 +143,7 @@ def fsck(options: Options, word: str | None, *, as_json: bool, repair: bool) -> 
 
 def _print_report(report: Report) -> None:
     print(f"{report.files.session_id}: {'sound' if report.is_sound else 'damaged'}, {report.records} records")
-    for line in [*damage_lines(report.damage), *report.problems]:
+    for line in [*map(describe, report.damage), *report.problems]:
         print(f"  {line}")
 
 
@@ -145,19 +154,6 @@ def _files(options: Options, word: str | None) -> SessionFiles:
 
 def _owned(files: SessionFiles) -> RecordedSession:
     return RecordedSession.open(files, Disk(), clock=utc_now, new_event_id=EventIds(random_hex()))
-
-
-def _summary(inspection: Inspection) -> list[str]:
-    return summary_lines(inspection.state, inspection.owner, is_live=inspection.is_live)
-
-
-def _damage(inspection: Inspection) -> list[str]:
-    return damage_lines(inspection.state.damage)
-
-
-def _draft(inspection: Inspection) -> list[str]:
-    draft = inspection.state.draft
-    return draft_lines(draft.text) if draft and not inspection.is_live else []
 
 
 def _summary_line(one: SessionSummary) -> str:

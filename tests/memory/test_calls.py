@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memory.events import LifecyclePayload, Payload, Reason, TerminalPayload, ToolCall
@@ -18,6 +19,7 @@ from tests.memory.memory_kit import (
     done,
     in_run,
     life,
+    record,
     says,
     shown,
     transition,
@@ -94,6 +96,13 @@ def test_a_refused_call_that_never_started_is_not_uncertain_and_keeps_its_result
     assert shown(place.load())[-1] == ("tool c", "no")
 
 
+def test_the_first_outcome_of_an_action_counts(place: Place) -> None:
+    """K09: no action ever has two."""
+    twice = [*life("c", "requested", "started", "completed", result="first"), *life("c", "failed", result="second")]
+    place.write(*in_run("run-1", 1, asks("c"), *twice, answers("c")))
+    assert shown(place.load())[-1] == ("tool c", "first")
+
+
 def test_of_a_failure_without_result_the_message_of_the_error_is_the_result(place: Place) -> None:
     failed = LifecyclePayload("Bash", "c", "failed", "act-c", error={"code": "INTERNAL", "message": "it broke"})
     place.write(*in_run("run-1", 1, asks("c"), failed, answers("c")))
@@ -135,6 +144,16 @@ def test_a_lost_result_before_one_that_is_there_is_made_good_at_once(place: Plac
     state = place.load()
     assert shown(state) == [("assistant", ""), ("tool a", "result of a"), ("tool b", "result of b")]
     assert missing(state) == ["c"]
+
+
+def test_a_result_that_was_made_good_counts_where_a_load_begins_at_a_checkpoint(place: Place) -> None:
+    place.write(*in_run("run-1", 1, user("go"), asks("a", "b"), *done("b")))
+    session = place.open()
+    facts = session.checkpoint_facts()
+    record(session, ("run-1", 1, msgspec.structs.replace(compacted(7, 4), **msgspec.structs.asdict(facts))))
+    session.close()
+    state = place.load()
+    assert (state.messages_before, shown(state)) == (4, [])
 
 
 def test_a_result_whose_outcome_is_lost_says_so(place: Place) -> None:

@@ -177,6 +177,13 @@ def test_a_payload_of_another_shape_is_none_and_no_error(kind: str, payload: byt
     assert decode_payload(event(kind, payload)) is None
 
 
+def test_what_is_nested_too_deep_is_undecodable_and_no_error_of_its_own() -> None:
+    deep = event("terminal", b'{"reason":"x","details":{"a":' + b"[" * 9000 + b"]" * 9000 + b"}}")
+    assert decode_payload(deep) is None
+    with pytest.raises(Undecodable):
+        decode_event(bytes(encode_line(deep))[:-1])
+
+
 def test_an_unknown_type_is_none_and_an_unknown_field_is_skipped() -> None:
     assert decode_payload(event("mood", b'{"mood":"good"}')) is None
     assert decode_payload(event("terminal", b'{"reason":"completed","mood":1}')) == TerminalPayload("completed")

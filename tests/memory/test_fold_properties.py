@@ -37,7 +37,7 @@ words = st.text(max_size=20) | st.just("long " * 15_000)
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> list[Payload]:
+def steps(draw: st.DrawFn, name: str) -> list[Payload]:
     """One answer of the model with its calls; the last ones may be cut short, and then be settled."""
     calls = draw(st.lists(st.sampled_from("abcd"), max_size=3, unique=True))
     if not calls:
@@ -45,7 +45,7 @@ def steps(draw: st.DrawFn) -> list[Payload]:
     text = draw(words)
     made: list[Payload] = [asks(*calls, arguments=draw(st.sampled_from(["{}", '{"todos":[{"content":"x"}]}', "{bro"])))]
     for call in calls[: draw(st.integers(0, len(calls)))]:
-        action = f"act-{draw(st.integers(0, 10**9))}"
+        action = f"act-{name}-{call}"
         ending = draw(st.sampled_from([["completed"], ["completed"], ["failed"], []]))
         made += life(call, "requested", "started", *ending, result=text, action_id=action)
         if ending:
@@ -63,7 +63,7 @@ def sessions(draw: st.DrawFn) -> list[list[Fact]]:
         run_id = f"run-{run}"
         parts.append(in_run(run_id, 0, transition(Reason.RUN_STARTED, date="d"), user(draw(words))))
         for step in range(1, draw(st.integers(1, 4))):
-            parts.append(in_run(run_id, step, *draw(steps())))
+            parts.append(in_run(run_id, step, *draw(steps(f"{run}-{step}"))))
         state = LifecyclePayload(
             "Edit", "e", "completed", f"act-e{run}", cwd="/w", file_states=({"path": f"/w/{run}", "sha256": "x"},)
         )

@@ -10,8 +10,8 @@ import pytest
 
 from memory.checkpoint import CompactCheckpoint, CompactStore
 from memory.events import End, HistoryMessage, JsonObject, LifecyclePayload, Reason, TerminalPayload
-from memory.state import RunFacts
-from tests.memory.memory_kit import Place, asks, compacted, facts_of, in_run, life, says, shown, transition, user
+from memory.state import RunFacts, RuntimeFacts
+from tests.memory.memory_kit import Place, asks, compacted, facts_of, in_run, kinds, life, says, shown, transition, user
 
 
 @pytest.fixture
@@ -58,6 +58,15 @@ def test_queued_input_is_kept_whole_until_it_is_sent_or_dropped(place: Place, te
     assert place.load().queued_inputs == {"q2": f"2 {text}"}
 
 
+def test_queued_input_whose_blob_is_missing_is_shown_in_part_and_reported(place: Place) -> None:
+    place.write(("", 0, transition(Reason.INPUT_QUEUED, queue_id="q", text="begin" + "x" * 70_000)))
+    (blob,) = place.files.blobs.iterdir()
+    blob.unlink()
+    state = place.load()
+    assert [one[0] for one in kinds(state.damage)] == ["blob_missing"]
+    assert (state.queued_inputs["q"][:5], len(state.queued_inputs["q"]) < 3000) == ("begin", True)
+
+
 def test_todos_directory_grants_and_changed_files_are_those_of_the_last_records(place: Place) -> None:
     todos = '{"todos":[{"content":"a","status":"pending"}]}'
     edited = LifecyclePayload("Edit", "e", "completed", "act-e", result="ok", file_states=({"path": "/w/a"},))
@@ -67,12 +76,13 @@ def test_todos_directory_grants_and_changed_files_are_those_of_the_last_records(
     place.write(*in_run("run-1", 1, asks("t", arguments=todos, name="TodoWrite"), *listed))
     place.write(*in_run("run-1", 2, read("/w/b", "1"), edited, allowed, moved))
     state = place.load()
-    assert state.runtime_state.as_json() == {
-        "read_cache": [{"path": "/w/b", "sha256": "1", "size": 1, "mtime_ns": 2}, {"path": "/w/a"}],
-        "cwd": "/w/sub",
-        "todos": [{"content": "a", "status": "pending"}],
-        "grants": ["Bash(ls)"],
-    }
+    assert state.runtime_state == RuntimeFacts(
+        read_cache={"/w/b": {"path": "/w/b", "sha256": "1", "size": 1, "mtime_ns": 2}, "/w/a": {"path": "/w/a"}},
+        cwd="/w/sub",
+        todos=[{"content": "a", "status": "pending"}],
+        grants=["Bash(ls)"],
+    )
+    assert RuntimeFacts.from_json(state.runtime_state.as_json()) == state.runtime_state
     assert state.files_changed == ("/w/a",)
 
 
@@ -133,7 +143,7 @@ def test_a_state_is_put_into_an_agent_in_order(place: Place) -> None:
     assert agent.done == [
         ("reset", None),
         ("load", (state.history_messages, 2)),
-        ("read cache", ["/w/a"]),  # not what an uncertain edit touched
+        ("read cache", ["/w/a", "/w/b"]),
     ]
     assert [text for _, text in shown(state)] == ["new", ""]
     assert agent.compact_store.active == CompactCheckpoint("ckpt-1", "so far", 3, 2)
