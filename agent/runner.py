@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
-from typing import Protocol
-
-import msgspec
 
 from agent.context import compaction
-from agent.context.engine import ContextEngine
-from agent.context.history import HistoryManager
-from agent.context.tokens import BYTES_PER_TOKEN
+from agent.context.compactor import Compactor
 from agent.errors import FailureKind, ModelFailure
 from agent.events import (
     MODEL_REPLY,
     MODEL_REQUEST,
     TEXT_DELTA,
-    CompositeRuntimeEventSink,
     ModelReplied,
     ModelRequested,
     Observation,
@@ -28,15 +20,14 @@ from agent.events import (
     RuntimeEvent,
     TextDelta,
 )
-from agent.model_turn import ModelTurn, Retry
+from agent.model_turn import Retry
 from agent.provider.assembly import Reply
 from agent.provider.base import ModelRequest
+from agent.run_host import RunHost
 from agent.state import Limits, LoopState, RunResult, Usage, World
-from agent.tool_runner import Emit, ToolRunner
-from memory.checkpoint import CompactCheckpoint
+from agent.tool_runner import Emit
 from memory.errors import TranscriptUnavailable
 from memory.events import (
-    CheckpointPayload,
     End,
     EventType,
     JsonObject,
@@ -47,40 +38,10 @@ from memory.events import (
     ToolCall,
     TransitionPayload,
 )
-from memory.recorder import timestamp
-from memory.snapshot import CheckpointFacts
 
 log = logging.getLogger(__name__)
 
 _INTERRUPTIONS = {End.INTERRUPTED, End.TERMINATED, End.HANGUP}
-
-
-class RunHost(Protocol):
-    """What a run needs from the agent that it runs in."""
-
-    session_id: str
-    runtime_event_sink: CompositeRuntimeEventSink
-    history_manager: HistoryManager
-    context_engine: ContextEngine
-    tool_runner: ToolRunner
-    model_turn: ModelTurn
-    context_tokens: int
-    clock: Callable[[], datetime]
-
-    def new_id(self, kind: str) -> str:
-        """A fresh id of a kind, like `act-…`."""
-
-    def next_seq(self) -> int:
-        """The number that the next record will get; 0 when the session is not recorded."""
-
-    def session_memory(self) -> str:
-        """The session memory in view."""
-
-    def checkpoint_facts(self) -> CheckpointFacts:
-        """What a checkpoint carries besides its summary, so that a load can start there."""
-
-    def tool_definitions(self, names: tuple[str, ...]) -> list[Mapping[str, object]]:
-        """The definitions of the tools that are offered, of those that exist here."""
 
 
 class RuntimeRunner:
@@ -94,8 +55,7 @@ class RuntimeRunner:
         self._step = step
         self._state = LoopState.IDLE
         self._tools = host.tool_definitions(world.tools)
-        self._window_tokens = host.context_tokens  # the model's, as far as we know
-        self._tool_tokens = len(msgspec.json.encode(self._tools)) // BYTES_PER_TOKEN
+        self._compactor = Compactor(host, world, self._tools, self._emit_now, self._transition, self._retry)
         self._turns = 0
         self._usage = Usage()
         self._shown: list[str] = []  # of the answer that streams
@@ -113,6 +73,7 @@ class RuntimeRunner:
         `answer`: the continued run had its final answer already and lacks only its end.
         """
         self._response = answer or ""
+        self._host.tool_runner.begin()
         self._task = asyncio.current_task()
         failure: Exception | None = None
         try:
@@ -162,7 +123,8 @@ class RuntimeRunner:
         if user_input is None:
             self._transition(Reason.USER_INPUT, LoopState.ASKING_MODEL, {"action": "continue"})
             return
-        self._transition(Reason.RUN_STARTED, LoopState.ASKING_MODEL, self._world.as_json())
+        with suppress(OutputClosed):  # the prompt is recorded in any case; its own event says it again
+            self._transition(Reason.RUN_STARTED, LoopState.ASKING_MODEL, self._world.as_json())
         seq = self._host.next_seq()
         self._host.history_manager.append_user(user_input, seq=seq, metadata=metadata)
         self._emit_now(EventType.MESSAGE, MessagePayload("user", user_input, metadata=metadata))
@@ -206,17 +168,16 @@ class RuntimeRunner:
     async def _ask_model(self) -> Reply:
         self._step += 1
         self._shown.clear()
-        if self._view_tokens() > self._window_tokens * compaction.FULL_AT:
-            await self._compact(compaction.KEEP)
+        if self._compactor.is_full():
+            await self._compactor.compact(compaction.KEEP)
         for keep in (compaction.KEEP, compaction.KEEP_LESS):
             try:
                 return await self._request()
             except ModelFailure as failure:
                 if failure.kind is not FailureKind.CONTEXT_TOO_LONG:
                     raise
-                # The service knows best: its window is smaller than this request, whatever we were told.
-                self._window_tokens = min(self._window_tokens, self._view_tokens())
-                if not await self._compact(keep):
+                self._compactor.learn_that_it_was_too_long()
+                if not await self._compactor.compact(keep):
                     raise
         return await self._request()
 
@@ -224,7 +185,7 @@ class RuntimeRunner:
         host = self._host
         messages = host.context_engine.build_model_view(self._world, host.session_memory())
         request = ModelRequest(self._world.model, messages, self._tools)
-        self._emit_now(MODEL_REQUEST, ModelRequested(len(messages), self._view_tokens(), self._turns + 1))
+        self._emit_now(MODEL_REQUEST, ModelRequested(len(messages), self._compactor.view_tokens(), self._turns + 1))
         begun = asyncio.get_running_loop().time()
         reply = await host.model_turn.ask(
             request, on_text=self._show, on_retry=self._retry, taken=host.history_manager.has_call
@@ -281,70 +242,6 @@ class RuntimeRunner:
         seq = self._host.next_seq()
         self._host.history_manager.append_tool(text, seq=seq, tool_call_id=tool_call_id, action_id=action_id)
         self._emit_now(EventType.MESSAGE, MessagePayload("tool", tool_call_id=tool_call_id, action_id=action_id))
-
-    # -- compaction
-
-    def _view_tokens(self) -> int:
-        checkpoint = self._host.context_engine.compact_store.active
-        summary = checkpoint.summary if checkpoint else ""
-        return (
-            sum(self._host.context_engine.message_tokens())
-            + self._tool_tokens
-            + (len(summary) + len(self._world.project_rules)) // BYTES_PER_TOKEN
-            + 1000  # system prompt and session memory
-        )
-
-    async def _compact(self, keep: float) -> bool:
-        """Let a summary stand for the older messages, and record that before the next request.
-
-        False when nothing can be left out: the newest exchange is all there is.
-        """
-        host = self._host
-        history = host.history_manager.messages
-        tokens = host.context_engine.message_tokens()
-        cut = compaction.retained_from(history, tokens, int(self._window_tokens * keep))
-        if cut == 0:
-            return False
-        left_out = history[:cut]
-        active = host.context_engine.compact_store.active
-        summary, is_made = await self._summary_of(cut, active.summary if active else "")
-        retain_seq = history[cut].seq if cut < len(history) else host.next_seq()
-        facts = host.checkpoint_facts()
-        checkpoint = CheckpointPayload(
-            checkpoint_id=host.new_id("ckpt"),
-            summary=compaction.complete_summary(summary, left_out),
-            source_message_count=host.history_manager.messages_before + len(history),
-            retain_start_idx=host.history_manager.messages_before + cut,
-            messages_compacted=len(left_out),
-            created_at=timestamp(host.clock()),
-            retain_start_seq=retain_seq,
-            session_memory=facts.session_memory,
-            runtime_state=facts.runtime_state,
-            metadata={"summarized_by": "model" if is_made else "rules", **facts.metadata},
-        )
-        self._emit_now(EventType.CHECKPOINT, checkpoint)
-        host.history_manager.forget_before(cut)
-        host.context_engine.compact_store.set_active(
-            CompactCheckpoint(checkpoint.checkpoint_id, str(checkpoint.summary), retain_seq, len(left_out))
-        )
-        reason = Reason.CONTEXT_COMPACTED if is_made else Reason.CONTEXT_TRUNCATED
-        self._transition(reason, LoopState.ASKING_MODEL, {"messages": len(left_out)})
-        return True
-
-    async def _summary_of(self, cut: int, earlier: str) -> tuple[str, bool]:
-        """A summary, and whether the model made it. An empty or failed one is none."""
-        host = self._host
-        left_out = host.history_manager.messages[:cut]
-        room = int(self._window_tokens * compaction.SUMMARY_SOURCE) * BYTES_PER_TOKEN
-        request = ModelRequest(self._world.model, compaction.summary_request(left_out, earlier, room), ())
-        try:
-            reply = await host.model_turn.ask(request, on_text=lambda _text: None, on_retry=self._retry)
-        except ModelFailure as failure:
-            log.warning("no summary: %s", failure)
-        else:
-            if reply.text.strip():
-                return reply.text, True
-        return compaction.fallback_summary(left_out, earlier, host.session_memory()), False
 
     # -- events
 

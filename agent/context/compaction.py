@@ -13,7 +13,11 @@ KEEP_LESS = 0.1  # when the model still says that it is too much
 SUMMARY_SOURCE = 0.4  # of the window at most is read to make a summary
 
 MESSAGE_CHARACTERS_MAX = 1500  # of each message in the summary's source: head and tail
+EARLIER_CHARACTERS_MAX = 6000  # of the summary before, where rules make the next one: else each would hold all before
 PROMPT_CHARACTERS_MAX = 4000  # of the user's last request, which the summary repeats word for word
+
+_LAST_REQUEST = "\n\nThe user's last request among these, word for word:\n"
+_NO_SUMMARY = "No summary could be made; older messages were left out of view. They remain in the transcript."
 
 _INSTRUCTION = """\
 Summarize this conversation between a user and a code agent for the agent itself, which goes on with the work and \
@@ -56,26 +60,24 @@ def summary_request(messages: Sequence[HistoryMessage], earlier: str, characters
     return [{"role": "user", "content": f"{_INSTRUCTION}{before}{source}"}]
 
 
-def complete_summary(summary: str, messages: Sequence[HistoryMessage]) -> str:
-    """The summary with what must not be lost in it, word for word: the user's last request, and what a crash left."""
-    parts = [summary.strip()]
-    prompt = _last_prompt(messages)
-    if prompt:
-        parts.append(f"The user's last request among these, word for word:\n{prompt}")
-    recovered = [m.content for m in messages if m.metadata.get("recovered") or m.metadata.get("recovery")]
-    if recovered:
-        parts.append("What became of interrupted actions:\n" + "\n".join(_clip(one, 600) for one in recovered[-10:]))
-    return "\n\n".join(parts)
+def complete_summary(summary: str, messages: Sequence[HistoryMessage], earlier: str = "") -> str:
+    """The summary with the user's last request word for word: the work that goes on is for it.
+
+    Where it is not among the messages, the summary of what came before them has it.
+    """
+    prompt = _last_prompt(messages) or earlier.partition(_LAST_REQUEST)[2]
+    return f"{summary.strip()}{_LAST_REQUEST}{prompt}" if prompt else summary
 
 
 def fallback_summary(messages: Sequence[HistoryMessage], earlier: str, session_memory: str) -> str:
     """What stands for the messages when no summary could be had: what is known without a model."""
     prompts = [f"- {_clip(m.content, 200)}" for m in messages if m.role == "user" and "recovery" not in m.metadata]
+    before = earlier.partition(_LAST_REQUEST)[0].removeprefix(_NO_SUMMARY).strip()
     parts = [
-        "No summary could be made; older messages were left out of view. They remain in the transcript.",
-        earlier,
+        _NO_SUMMARY,
+        _clip(before, EARLIER_CHARACTERS_MAX),
         "What the user asked for in them:\n" + "\n".join(prompts[-20:]) if prompts else "",
-        session_memory,
+        session_memory if session_memory not in before else "",
     ]
     return "\n\n".join(part for part in parts if part)
 

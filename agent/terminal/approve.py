@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from agent.permissions import Answer, Question
+from agent.terminal.printable import printable
 
 PREVIEW_LINES_MAX = 60
 
@@ -53,8 +54,8 @@ class TerminalApprover:
 
 
 def _shown(question: Question) -> str:
-    lines = question.preview.splitlines() or [question.subject]
+    lines = printable(question.preview).splitlines() or [question.subject]
     more = len(lines) - PREVIEW_LINES_MAX
     shown = [f"  {line}" for line in lines[:PREVIEW_LINES_MAX]]
     rest = [f"  … {more} more lines"] if more > 0 else []
-    return "\n".join([f"{question.tool_name} {question.subject}", *shown, *rest])
+    return "\n".join([f"{question.tool_name} {printable(question.subject)}", *shown, *rest])

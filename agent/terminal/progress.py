@@ -8,6 +8,7 @@ from typing import TextIO
 import msgspec
 
 from agent.events import TEXT_DELTA, OutputClosed, RuntimeEvent
+from agent.terminal.printable import printable
 from agent.terminal.recovery_screen import subject_of
 from memory.events import EventType, JsonObject, LifecyclePayload, MessagePayload, Reason, ToolStatus, TransitionPayload
 
@@ -39,7 +40,7 @@ class ProgressLines:
 
     def _line(self, text: str) -> None:
         if self._out is not None:
-            print(text, file=self._out, flush=True)
+            print(printable(text), file=self._out, flush=True)
 
 
 class JsonStream:
@@ -48,19 +49,24 @@ class JsonStream:
     def emit(self, event: RuntimeEvent) -> None:
         if event.event_type in STREAMED:
             payload: JsonObject = msgspec.to_builtins(event.payload)
-            write_json_line(
-                {
-                    "type": event.event_type,
-                    "session_id": event.session_id,
-                    "run_id": event.run_id,
-                    "step": event.step,
-                    "payload": payload,
-                }
-            )
+            line: JsonObject = {
+                "type": event.event_type,
+                "session_id": event.session_id,
+                "run_id": event.run_id,
+                "step": event.step,
+                "payload": payload,
+            }
+            try:
+                write_json_line(line)
+            except OutputClosed:
+                if event.run_id:  # it ends a run; a session is opened and closed all the same
+                    raise
 
 
 def write_json_line(value: JsonObject) -> None:
     """Raises OutputClosed."""
+    if sys.stdout is None:
+        raise OutputClosed
     try:
         sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
         sys.stdout.buffer.flush()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from agent.recovery.investigate import Investigated
 from agent.recovery.policies import Choice
 from agent.terminal.clock import clock_time
+from agent.terminal.printable import printable
 from memory.lease import Owner
 from memory.reader import Damage, describe
 from memory.state import ResumeState
@@ -66,13 +67,14 @@ def decision_lines(items: Sequence[Investigated]) -> list[str]:
 
 def evidence_lines(item: Investigated) -> list[str]:
     """Everything that is known of one action, for `show`."""
-    lines = [f"{item.action.tool_name} {item.action.arguments or ''}", f"started {item.action.started_at}"]
-    lines += [f"{key}: {value}" for key, value in item.finding.evidence().items()]
+    lines = [printable(f"{item.action.tool_name} {item.action.arguments or ''}"), f"started {item.action.started_at}"]
+    lines += [printable(f"{key}: {value}") for key, value in item.finding.evidence().items()]
     return lines
 
 
 def draft_lines(text: str) -> list[str]:
     """The part of an answer that had come before the crash."""
+    text = printable(text)
     shown = text if len(text) <= DRAFT_CHARACTERS_MAX else "…" + text[-DRAFT_CHARACTERS_MAX:]
     return ["The answer that was cut off had come to here:", *(f"  {line}" for line in shown.splitlines())]
 
@@ -86,7 +88,7 @@ def subject_of(arguments: str | None) -> str:
     except (ValueError, RecursionError):
         found = None
     texts = [value for value in found.values() if isinstance(value, str)] if isinstance(found, dict) else []
-    line = " ".join((texts[0] if texts else arguments).split())
+    line = " ".join(printable(texts[0] if texts else arguments).split())
     return line if len(line) <= SUBJECT_CHARACTERS_MAX else line[: SUBJECT_CHARACTERS_MAX - 1] + "…"
 
 
@@ -94,7 +96,7 @@ def _item_lines(mark: str, item: Investigated) -> list[str]:
     verdict = item.finding.verdict.value.replace("_", " ").upper()
     lines = [
         f"{mark} {item.action.tool_name}  {subject_of(item.action.arguments)}",
-        f"      {verdict}: {item.finding.text}",
+        f"      {verdict}: {printable(item.finding.text)}",
         f"      started {clock_time(item.action.started_at)}{_choices(item)}",
     ]
     for child in item.children:

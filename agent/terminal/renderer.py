@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.events import RuntimeEvent, TextDelta, ToolOutput
+from agent.terminal.printable import printable
 from agent.terminal.recovery_screen import subject_of
 from agent.terminal.stream_view import StreamView
 from memory.events import LifecyclePayload, MessagePayload, Reason, TerminalPayload, ToolStatus, TransitionPayload
@@ -35,7 +36,7 @@ class ScreenRenderer:
                 self._refresh()
             case ToolOutput(action_id=action_id, text=text):
                 if action_id in self._status and text.strip():
-                    self._status[action_id] = f"  {text.strip().splitlines()[-1][:SUBJECT_CHARACTERS_MAX]}"
+                    self._status[action_id] = f"  {printable(text).strip().splitlines()[-1][:SUBJECT_CHARACTERS_MAX]}"
                     self._refresh()
             case MessagePayload(role="assistant"):
                 self._commit(self._stream.flush())
@@ -77,10 +78,10 @@ class ScreenRenderer:
 
 
 def _outcome(payload: LifecyclePayload) -> str:
-    text = payload.result if isinstance(payload.result, str) else ""
+    text = printable(payload.result) if isinstance(payload.result, str) else ""
     lines = text.strip("\n").splitlines()
     if payload.error:
-        lines = [f"{payload.error.get('code')}: {payload.error.get('message')}"]
+        lines = [printable(f"{payload.error.get('code')}: {payload.error.get('message')}")]
     shown = [f"  {line[:SUBJECT_CHARACTERS_MAX]}" for line in lines[:RESULT_LINES_MAX]]
     more = len(lines) - RESULT_LINES_MAX
     return "\n".join([*shown, *([f"  … {more} more lines"] if more > 0 else []), ""]) if shown else ""

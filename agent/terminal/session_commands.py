@@ -19,6 +19,7 @@ from agent.terminal.assemble import (
     workspace_of,
 )
 from agent.terminal.clock import clock_time
+from agent.terminal.faults import write_error
 from agent.terminal.options import Options
 from memory.blobs import BlobStore
 from memory.catalog import SessionSummary, list_sessions
@@ -43,7 +44,7 @@ def list_(options: Options, *, all_: bool, as_json: bool) -> int:
     for one in found:
         print(_summary_line(one))
     if not found:
-        print("No sessions here yet." if not all_ else "No sessions yet.", file=sys.stderr)
+        write_error("No sessions here yet." if not all_ else "No sessions yet.")
     return 0
 
 
@@ -60,7 +61,7 @@ def recover(options: Options, word: str | None, *, as_json: bool, exit_when_open
     if as_json:
         _print_json(inspection.as_json())
         for line in lines:
-            print(line, file=sys.stderr)
+            write_error(line)
     else:
         print(*summary_lines(state, inspection.owner, is_live=inspection.is_live), sep="\n")
         background = [told_lost(one) for one in inspection.background]
@@ -86,7 +87,7 @@ def remove(options: Options, word: str, *, yes: bool) -> int:
     files = _files(options, word)
     if not yes:
         if not sys.stdin.isatty():
-            print("Nothing was removed: add --yes to remove without a question.", file=sys.stderr)
+            write_error("Nothing was removed: add --yes to remove without a question.")
             return 2
         if input(f"Remove {files.session_id} and all that belongs to it? [y/N] ").strip().lower() not in ("y", "yes"):
             return 1
@@ -133,7 +134,7 @@ def fsck(options: Options, word: str | None, *, as_json: bool, repair: bool) -> 
     for report in reports:
         if repair and not report.is_sound:
             count = write_repaired(report.files, disk)
-            print(f"{report.files.repaired}: {count} intact records", file=sys.stderr)
+            write_error(f"{report.files.repaired}: {count} intact records")
         if not as_json:
             _print_report(report)
     if as_json:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from io import StringIO
 
+from agent.terminal.printable import printable
+
 TAIL_ROWS_MAX = 8  # of the unfinished block: more would push the prompt about
 
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
@@ -22,6 +24,7 @@ class StreamView:
         self._columns = columns
         self._color = color
         self._text = ""
+        self._is_later = False  # a block of this answer was rendered already
 
     def feed(self, text: str) -> str:
         """Take in a piece; what is finished by now, rendered, or ''."""
@@ -33,13 +36,17 @@ class StreamView:
     def flush(self) -> str:
         """The answer is over: the rest, rendered."""
         block, self._text = self._text, ""
-        return self._rendered(block)
+        rendered = self._rendered(block)
+        self._is_later = False
+        return rendered
 
     def tail(self) -> list[str]:
         """The last rows of the unfinished block, wrapped to the terminal's width."""
-        return wrapped(self._text, self._columns())[-TAIL_ROWS_MAX:] if self._text.strip() else []
+        text = printable(self._text)
+        return wrapped(text, self._columns())[-TAIL_ROWS_MAX:] if text.strip() else []
 
     def _rendered(self, block: str) -> str:
+        block = printable(block)
         if not block.strip():
             return ""
         from rich.console import Console
@@ -55,7 +62,9 @@ class StreamView:
             highlight=False,
         )
         console.print(Markdown(block.strip("\n"), code_theme="ansi_dark"))
-        return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")) + "\n"
+        between = "\n" if self._is_later else ""  # blocks are rendered one by one, and the line between them is theirs
+        self._is_later = True
+        return between + "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")) + "\n"
 
 
 def _finished(text: str) -> int:
