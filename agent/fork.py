@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.recovery.lost import OF_PARENT
 from agent.recovery.words import MARK
 from memory.checkpoint import CompactCheckpoint
 from memory.events import CheckpointPayload, JsonObject, MessagePayload, Reason, TerminalPayload, TransitionPayload
@@ -20,10 +21,11 @@ def write_fork(recorder: TranscriptRecorder, parent: ResumeState, created_at: st
 
     Every call gets a result; none is investigated or decided.
     """
+    facts = parent.runtime_state.as_json()
     details: JsonObject = {
         "parent_session": parent.session_id,
         "parent_seq": parent.last_seq,
-        "runtime_state": parent.runtime_state.as_json(),
+        "runtime_state": {**facts, "background": [{**one, OF_PARENT: True} for one in facts["background"]]},
     }
     recorder.record_state_transition("", 0, TransitionPayload(Reason.FORKED.value, details=details))
     run = parent.run

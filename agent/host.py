@@ -19,6 +19,7 @@ from agent.fork import write_fork
 from agent.model_turn import ModelTurn
 from agent.permissions import PermissionGate, Rule
 from agent.recovery.investigate import Investigated, Investigator
+from agent.recovery.lost import LostCommand, find_lost
 from agent.recovery.settle import Decider, DecisionNeeded, Desk, Settlement
 from agent.runner import RuntimeRunner
 from agent.services import EventIds, Services
@@ -64,6 +65,7 @@ class RecoveryReport:
     has_restarted: bool  # the machine, since the user acted last
     missing_directory: str | None  # where commands would have gone on; it is gone
     owner: Owner | None
+    background: tuple[LostCommand, ...] = ()
 
     @property
     def draft(self) -> Draft | None:
@@ -101,6 +103,7 @@ class CodeAgent:
         tasks = None if parent else TaskService(self._spawn, self._new_child_id, self._children.look)
         commands = CommandRunner(environment=services.environment, secrets=services.secrets, python=services.python)
         self._toolbox = Toolbox(services.workspace, services.disk, commands, self._keep, tasks, read_only=read_only)
+        self.background = self._toolbox.background
         self.tool_registry = self._toolbox.registry
         self.gate = PermissionGate(services.mode, services.approver, allow=services.allow, deny=services.deny)
         self.tool_runner = ToolRunner(
@@ -210,13 +213,17 @@ class CodeAgent:
         self._investigator.seal(state.uncertain_actions)
         items = self._investigator.investigate(state.uncertain_actions)
         changed = [path for path in state.apply_to_host(self) if path not in _touched(items)]
+        self.tool_registry.import_read_cache(_as_it_was(items, state))
         missing = self._toolbox.restore(state.runtime_state.cwd, state.runtime_state.todos)
         for grant in state.runtime_state.grants:
             with suppress(ConfigError):  # of a version that writes rules in another way: the user is asked again
                 self.gate.grant(Rule.parse(grant))
+        lost = find_lost(state.runtime_state, self._place)
+        own = [one.command for one in lost if not one.is_of_parent]
+        self.background.restore(own, state.runtime_state.background_count)
         restarted = bool(state.acted_boot_id) and state.acted_boot_id != boot_id()
         names = [self._shown(path) for path in changed]
-        self.report = RecoveryReport(state, self.session.damage, tuple(names), restarted, missing, self._owner)
+        self.report = RecoveryReport(state, self.session.damage, tuple(names), restarted, missing, self._owner, lost)
         desk = Desk(
             emit=self.emit,
             next_seq=self.next_seq,
@@ -229,7 +236,14 @@ class CodeAgent:
             new_action_id=lambda: self.new_id("act"),
         )
         self._settlement = Settlement(
-            desk, state, items, damage=self.session.damage, changed_files=changed, has_restarted=restarted
+            desk,
+            state,
+            items,
+            damage=self.session.damage,
+            changed_files=changed,
+            has_restarted=restarted,
+            lost=lost,
+            missing_directory=missing,
         )
         self._owes = True
         return self.report
@@ -456,7 +470,9 @@ class CodeAgent:
 
     async def _spawn(self, order: TaskOrder) -> TaskReport:
         changed = FilesChanged()
-        services = replace(self.services, limits=Limits(STEPS_MAX, self.services.limits.tokens_max))
+        limits = Limits(STEPS_MAX, self.services.limits.tokens_max)
+        # What the user has said since (`/mode`, "always") counts for a child too.
+        services = replace(self.services, limits=limits, mode=self.gate.mode, allow=self.gate.allowed)
         link = ParentLink(self.session_id, order.action.tool_call_id, order.action.action_id)
         observers = (changed, *self._observers)
         read_only = order.subagent_type == "explore"
@@ -491,6 +507,13 @@ def _given_back_on_failure(session: RecordedSession | None) -> Iterator[None]:
 def _touched(items: Sequence[Investigated]) -> set[str]:
     """Files that an uncertain action may have changed: told with that action, not as somebody else's change."""
     return {str(item.action.payload.get("path")) for item in items if item.finding.verdict is not Verdict.NO_EFFECT}
+
+
+def _as_it_was(items: Sequence[Investigated], state: ResumeState) -> list[JsonObject]:
+    """What was read of files that a change was not applied to: they hold it still, and the change can be redone."""
+    known = state.runtime_state.read_cache
+    paths = [str(item.action.payload.get("path")) for item in items if item.finding.verdict is Verdict.NOT_APPLIED]
+    return [known[path] for path in paths if path in known]
 
 
 def _name_of(definition: Mapping[str, object]) -> str:

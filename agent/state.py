@@ -100,7 +100,9 @@ class RunResult:
     @property
     def status(self) -> str:
         match self.end:
-            case End.COMPLETED | End.OUTPUT_CLOSED:
+            case End.COMPLETED:
+                return "completed"
+            case End.OUTPUT_CLOSED if self.details.get("complete"):
                 return "completed"
             case End.INTERRUPTED | End.TERMINATED | End.HANGUP:
                 return "interrupted"

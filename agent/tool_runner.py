@@ -137,6 +137,11 @@ class ToolRunner:
         """None of these calls will run, since the run ends here; each gets its outcome and its tool message."""
         self._close([self._attempt_at(call) for call in calls], emit, why)
 
+    def begin(self) -> None:
+        """A run begins: what was denied before is not its."""
+        self.denials.clear()
+        self.unanswered = False
+
     def cleaned(self, text: str) -> str:
         """A tool's text fit for record, request and screen."""
         return self._cleaner.clean(text)
@@ -251,7 +256,7 @@ class ToolRunner:
         """Write the outcome."""
         attempt.text = self._cleaner.clean(result.text)
         code = result.error_code
-        error = {"code": code.value, "message": _first_line(attempt.text)} if code else None
+        error = {"code": code.value, "message": _reason(attempt.text)} if code else None
         denied = code is ErrorCode.PERMISSION_DENIED and attempt.permission is not None
         outcome = attempt.lifecycle(
             ToolStatus.FAILED if code else ToolStatus.COMPLETED,
@@ -263,6 +268,7 @@ class ToolRunner:
             ),
             cwd=result.cwd,
             exit_code=result.exit_code,
+            background=dict(result.background) if result.background else None,
             duration_ms=round((self._monotonic() - begun) * 1000),
         )
         emit.emit(EventType.TOOL_LIFECYCLE, outcome)
@@ -324,8 +330,11 @@ def _groups(attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
             yield from ([attempt] for attempt in group)
 
 
-def _first_line(text: str) -> str:
-    line = text.strip().split("\n", 1)[0]
+def _reason(text: str) -> str:
+    """Why a call failed, in one line: a note that ends the text in brackets (its output stands first), or the start."""
+    lines = text.strip().splitlines() or [""]
+    is_note = lines[-1].startswith("[") and lines[-1].endswith("]")
+    line = lines[-1][1:-1] if is_note else lines[0]
     return line if len(line) <= ERROR_MESSAGE_CHARACTERS_MAX else line[:ERROR_MESSAGE_CHARACTERS_MAX] + "…"
 
 

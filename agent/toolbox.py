@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import Any
 
 from memory.disk import Disk
 from memory.events import JsonObject
+from tools.background import BackgroundCommands
 from tools.base import Tool
 from tools.bash import Bash
+from tools.bash_output import BashOutput
 from tools.command import CommandRunner
 from tools.edit import Edit
 from tools.glob import Glob
 from tools.grep import Grep
+from tools.kill_bash import KillBash
 from tools.read import Read
 from tools.read_cache import ReadCache
 from tools.registry import ToolRegistry
@@ -51,11 +55,13 @@ class Toolbox:
         cache = ReadCache()
         self._root = root
         self.commands = commands
-        self.bash = Bash(commands, root)
+        self.background = BackgroundCommands(commands)
+        self.bash = Bash(commands, self.background, root)
         self.todo = TodoWrite()
         tools: list[Tool[Any, Any]] = [Read(workspace, cache), Glob(workspace), Grep(workspace)]
         if not read_only:
-            tools += [Edit(workspace, cache, keep), Write(workspace, cache, keep), self.bash, self.todo]
+            tools += [Edit(workspace, cache, keep), Write(workspace, cache, keep)]
+            tools += [self.bash, BashOutput(self.background), KillBash(self.background), self.todo]
         if tasks is not None:
             tools.append(Task(tasks.spawn, tasks.new_child_id, tasks.look))
         self.registry = ToolRegistry(tools, cache)
@@ -82,4 +88,4 @@ class Toolbox:
 
     async def close(self) -> None:
         """End every command that still runs, and what finished ones left behind."""
-        await self.commands.close()
+        await asyncio.gather(self.commands.close(), self.background.close())

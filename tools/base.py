@@ -88,6 +88,7 @@ class ToolResult:
     file_states: tuple[FileState, ...] = ()
     cwd: str | None = None  # Bash: where the next command starts
     exit_code: int | None = None  # Bash
+    background: dict[str, Json] | None = None  # {bash_id}: what it set going or, with `ended`, found ended
 
 
 @dataclass(frozen=True)

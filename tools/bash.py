@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 from pydantic import Field, field_validator
 
+from tools.background import BackgroundCommands
 from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, ToolResult
 from tools.command import CommandNotStarted, CommandOutcome, CommandRunner, SupervisorLost, read_ends, read_outcome
 from tools.evidence import probe_command, seal_command, stop_running, wait_for_outcome
-from tools.output_text import clip
+from tools.output_text import streams_text
 from tools.processes import Process, here
 from tools.supervisor import STDERR, STDOUT
 from tools.verdict import Finding, Json
 
 TIMEOUT_MS_DEFAULT = 120_000
 TIMEOUT_MS_MAX = 600_000
-OUTPUT_CHARS_MAX = 30_000  # about 8,000 tokens: more would push out the task itself
-STDERR_CHARS_MIN = 10_000  # of them, when both streams are long: errors are what is looked for
 SUBJECT_CHARS_MAX = 200
 
 
 class BashParams(ToolParams):
     command: str = Field(description="The command line, run by bash. It starts in the directory the last one ended in.")
-    timeout: int = Field(
-        default=TIMEOUT_MS_DEFAULT,
+    timeout: int | None = Field(
+        default=None,
         ge=1,
         le=TIMEOUT_MS_MAX,
-        description=f"Milliseconds after which the command is ended: {TIMEOUT_MS_DEFAULT} by default, "
-        f"at most {TIMEOUT_MS_MAX}.",
+        description=f"Milliseconds after which the command is ended: {TIMEOUT_MS_DEFAULT} by default (in the "
+        f"background none), at most {TIMEOUT_MS_MAX}.",
     )
     description: str | None = Field(default=None, description="What the command does, in five to ten words.")
+    run_in_background: bool = Field(
+        default=False,
+        description="Return at once with a bash_id, and let the command run until it ends, KillBash ends it, or the "
+        "session does: for servers and long jobs. Do not write & behind the command.",
+    )
 
     @field_validator("command")
     @classmethod
@@ -45,11 +49,19 @@ class BashParams(ToolParams):
             raise ValueError("the command holds a NUL byte, which no shell can take")
         return command
 
+    @property
+    def timeout_s(self) -> float:
+        """0 means none."""
+        if self.timeout is None:
+            return 0.0 if self.run_in_background else TIMEOUT_MS_DEFAULT / 1000
+        return self.timeout / 1000
+
 
 @dataclass(frozen=True)
 class BashPlan(Plan):
     command: str = ""
-    timeout_s: float = TIMEOUT_MS_DEFAULT / 1000
+    timeout_s: float = TIMEOUT_MS_DEFAULT / 1000  # 0 means none
+    background: bool = False
 
     @property
     def target(self) -> str:
@@ -64,12 +76,16 @@ class Bash(Tool[BashParams, BashPlan]):
         "Runs a shell command and returns its output and exit code. The working directory persists between commands "
         "as long as it stays inside the workspace; variables and functions do not. There is no terminal and the "
         "standard input is empty: pass flags instead of answering questions (git commit -m, --yes). Long output is "
-        "cut in the middle. Prefer Read, Edit, Write, Glob and Grep where they do the job."
+        "cut in the middle. A server or a long job runs with run_in_background. Prefer Read, Edit, Write, Glob and "
+        "Grep where they do the job."
     )
     params = BashParams
 
-    def __init__(self, runner: CommandRunner, workspace_root: Path, cwd: Path | None = None) -> None:
+    def __init__(
+        self, runner: CommandRunner, background: BackgroundCommands, workspace_root: Path, cwd: Path | None = None
+    ) -> None:
         self._runner = runner
+        self._background = background
         self._root = workspace_root.resolve()
         self.cwd = cwd if cwd is not None and self._is_inside(cwd) else self._root
 
@@ -79,9 +95,10 @@ class Bash(Tool[BashParams, BashPlan]):
         subject = first if len(first) <= SUBJECT_CHARS_MAX else first[: SUBJECT_CHARS_MAX - 1] + "…"
         return BashPlan(
             subject=f"{subject} …" if rest and not subject.endswith("…") else subject,
-            preview=params.command,
+            preview=f"{params.command}\n(in the background)" if params.run_in_background else params.command,
             command=params.command,
-            timeout_s=params.timeout / 1000,
+            timeout_s=params.timeout_s,
+            background=params.run_in_background,
         )
 
     async def intent(self, plan: BashPlan, action: Action) -> dict[str, Json]:
@@ -90,13 +107,15 @@ class Bash(Tool[BashParams, BashPlan]):
         return {
             "cwd": os.fsencode(self.cwd).decode("utf-8", "replace"),
             "timeout_s": plan.timeout_s,
-            "background": False,
+            "background": plan.background,
             **here()._asdict(),
         }
 
     async def act(self, plan: BashPlan, action: Action) -> ToolResult:
         self._require_directory()
         try:
+            if plan.background:
+                return await self._start(plan, action)
             outcome = await self._runner.run(plan.command, cwd=self.cwd, timeout_s=plan.timeout_s, action=action)
         except CommandNotStarted as error:
             if action.stop.is_set():
@@ -106,7 +125,24 @@ class Bash(Tool[BashParams, BashPlan]):
             note = f"[{error}: how far the command came is not known; check before you go on]"
             return ToolResult(f"{output_text(action.place)}\n{note}", ErrorCode.INTERNAL, cwd=str(self.cwd))
         self.cwd, moved = self._next_directory(outcome.directory, self.cwd)
-        return _result(action.place, outcome, [*outcome_notes(outcome, plan.timeout_s), *moved], self.cwd)
+        notes = [*outcome_notes(outcome, plan.timeout_s), *moved]
+        left = self._background.adopt(plan.command, action, outcome)
+        if left is not None:
+            notes.append(
+                f"BashOutput shows what is still written, KillBash ends what still runs: bash_id {left.bash_id}"
+            )
+        result = _result(action.place, outcome, notes, self.cwd)
+        return replace(result, background={"bash_id": left.bash_id, "left_over": True}) if left else result
+
+    async def _start(self, plan: BashPlan, action: Action) -> ToolResult:
+        """Raises CommandNotStarted."""
+        command = await self._background.start(plan.command, cwd=self.cwd, timeout_s=plan.timeout_s, action=action)
+        end = f"after {plan.timeout_s:g} s" if plan.timeout_s else "when the session ends"
+        text = (
+            f"Runs in the background as {command.bash_id}, and is ended {end} if it still runs then. BashOutput shows "
+            "what it writes, KillBash ends it."
+        )
+        return ToolResult(text, background={"bash_id": command.bash_id})
 
     def seal(self, intent: dict[str, Json], place: Path) -> None:
         seal_command(intent, place)
@@ -120,6 +156,8 @@ class Bash(Tool[BashParams, BashPlan]):
             return None
         left = tuple(one for one in outcome.left if Process(one.pid, one.start_ticks).is_alive())
         outcome = msgspec.structs.replace(outcome, left=left, left_count=len(left))
+        if intent.get("background"):
+            return _result(place, outcome, outcome_notes(outcome, outcome.seconds), None)
         cwd, moved = self._next_directory(outcome.directory, Path(str(intent.get("cwd", self._root))))
         return _result(place, outcome, [*outcome_notes(outcome, float(str(intent.get("timeout_s", 0)))), *moved], cwd)
 
@@ -166,9 +204,9 @@ def _can_enter(path: Path) -> bool:
     return path.is_dir() and os.access(path, os.X_OK)
 
 
-def _result(place: Path, outcome: CommandOutcome, notes: list[str], cwd: Path) -> ToolResult:
+def _result(place: Path, outcome: CommandOutcome, notes: list[str], cwd: Path | None) -> ToolResult:
     text = "\n".join([output_text(place).removesuffix("\n"), *(f"[{note}]" for note in notes)])
-    return ToolResult(text, _error_code(outcome), cwd=str(cwd), exit_code=outcome.exit_code)
+    return ToolResult(text, _error_code(outcome), cwd=str(cwd) if cwd else None, exit_code=outcome.exit_code)
 
 
 def _error_code(outcome: CommandOutcome) -> ErrorCode | None:
@@ -179,15 +217,7 @@ def _error_code(outcome: CommandOutcome) -> ErrorCode | None:
 
 def output_text(place: Path) -> str:
     """What a command has written so far, for the model: stdout, then stderr under its name."""
-    out, err = (read_ends(place / name) for name in (STDOUT, STDERR))
-    err_chars = max(STDERR_CHARS_MIN, OUTPUT_CHARS_MAX - out.total) if err.total else 0
-    err_text = clip(err, min(err_chars, OUTPUT_CHARS_MAX))
-    out_text = clip(out, OUTPUT_CHARS_MAX - len(err_text))
-    if not err_text.strip():
-        return out_text if out_text.strip() else "(no output)"
-    if out_text and not out_text.endswith("\n"):
-        out_text += "\n"
-    return f"{out_text}[stderr]\n{err_text}"
+    return streams_text(*(read_ends(place / name) for name in (STDOUT, STDERR)))
 
 
 def outcome_notes(outcome: CommandOutcome, timeout_s: float) -> list[str]:

@@ -91,8 +91,11 @@ def read_outcome(place: Path) -> CommandOutcome | None:
         return None
 
 
-def read_ends(path: Path, bytes_max: int = ENDS_BYTES_MAX) -> Spooled:
-    """Both ends of a spool, each of at most `bytes_max`, in order also when its last part is a ring."""
+def read_ends(path: Path, bytes_max: int = ENDS_BYTES_MAX, *, since: int = 0) -> Spooled:
+    """Both ends of what a stream got after its first `since` bytes, each of at most `bytes_max`.
+
+    In order also when the last part of the spool is a ring; the beginning is empty where that ring has gone over it.
+    """
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -100,16 +103,26 @@ def read_ends(path: Path, bytes_max: int = ENDS_BYTES_MAX) -> Spooled:
     with file:
         fd = file.fileno()
         size = os.fstat(fd).st_size
-        if size <= HEAD_BYTES + TAIL_BYTES:
-            head = os.pread(fd, bytes_max, 0)
-            tail_bytes = min(bytes_max, size - len(head))
-            return Spooled(head, os.pread(fd, tail_bytes, size - tail_bytes), size)
-        total = int(os.pread(fd, supervisor.FOOTER_BYTES, HEAD_BYTES + TAIL_BYTES).split(b"[")[1].split()[0])
-        end = HEAD_BYTES + (total - HEAD_BYTES) % TAIL_BYTES
-        newer = min(bytes_max, end - HEAD_BYTES)
-        older = min(bytes_max, TAIL_BYTES) - newer
-        tail = os.pread(fd, older, HEAD_BYTES + TAIL_BYTES - older) + os.pread(fd, newer, end - newer)
-        return Spooled(os.pread(fd, min(bytes_max, HEAD_BYTES), 0), tail, total)
+        total = size
+        if size > HEAD_BYTES + TAIL_BYTES:
+            total = int(os.pread(fd, supervisor.FOOTER_BYTES, HEAD_BYTES + TAIL_BYTES).split(b"[")[1].split()[0])
+        new = max(0, total - since)
+        head = _read_spool(fd, since, min(bytes_max, new), total)
+        tail_bytes = min(bytes_max, TAIL_BYTES, new - len(head))
+        return Spooled(head, _read_spool(fd, total - tail_bytes, tail_bytes, total), new)
+
+
+def _read_spool(fd: int, start: int, count: int, total: int) -> bytes:
+    """Bytes of the stream from `start` on, as far as they are kept without a hole."""
+    if total <= HEAD_BYTES + TAIL_BYTES:
+        return os.pread(fd, count, start)
+    if start < HEAD_BYTES:
+        return os.pread(fd, min(count, HEAD_BYTES - start), start)
+    if start < total - TAIL_BYTES:
+        return b""
+    offset = (start - HEAD_BYTES) % TAIL_BYTES
+    first = os.pread(fd, min(count, TAIL_BYTES - offset), HEAD_BYTES + offset)
+    return first + os.pread(fd, count - len(first), HEAD_BYTES) if len(first) < count else first
 
 
 def private_directory(path: Path) -> None:
@@ -153,15 +166,18 @@ async def end_marked(action_id: str) -> None:
 
 
 class RunningCommand:
-    """A command under its supervisor. `outcome` is set when the shell has ended, `gone` when nothing is left of it."""
+    """A command under its supervisor. `outcome` is set when the shell has ended, `gone` when nothing is left of it.
 
-    def __init__(self, process: asyncio.subprocess.Process, action: Action) -> None:
+    `is_shown`: its output goes to the action's `progress` while the shell runs.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, action: Action, *, is_shown: bool) -> None:
         loop = asyncio.get_running_loop()
         self.action = action
         self.started: asyncio.Future[int] = loop.create_future()  # the shell's pid, or CommandNotStarted
         self.outcome: asyncio.Future[CommandOutcome] = loop.create_future()  # or SupervisorLost
         self._process = process
-        self._live = [_Live(action.place / name) for name in (STDOUT, STDERR)]
+        self._live = [_Live(action.place / name) for name in (STDOUT, STDERR)] if is_shown else []
         self.gone = loop.create_task(self._listen())
 
     def stop(self) -> None:
@@ -190,7 +206,7 @@ class RunningCommand:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             word, _, rest = line.strip().partition(b" ")
-            if word == b"out":
+            if word == b"out" and not self.outcome.done():
                 self._show()
             elif word == b"started":
                 self.started.set_result(int(rest))
@@ -208,12 +224,15 @@ class RunningCommand:
             self.started.set_exception(CommandNotStarted("its supervisor ended before it could start the command"))
         if self.started.exception() is not None:
             self.outcome.cancel()
-        elif not self.outcome.done():
-            outcome = read_outcome(self.action.place)
-            if outcome is not None:
-                self.outcome.set_result(outcome)
-                return
+            return
+        if self._process.returncode:  # it was killed: nobody guards what is left of the command
             await end_marked(self.action.action_id)
+        if self.outcome.done():
+            return
+        outcome = read_outcome(self.action.place)
+        if outcome is not None:
+            self.outcome.set_result(outcome)
+        else:
             self.outcome.set_exception(SupervisorLost("its supervisor was killed"))
             self.outcome.exception()  # heard, should nobody wait for it
 
@@ -290,7 +309,7 @@ class CommandRunner:
             )
         except OSError as error:
             raise CommandNotStarted(f"{error.strerror}: {error.filename}") from error
-        running = RunningCommand(process, action)
+        running = RunningCommand(process, action, is_shown=not background)
         self._running[action.action_id] = running
         running.gone.add_done_callback(lambda _task: self._running.pop(action.action_id, None))
         await running.order(

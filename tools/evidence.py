@@ -92,6 +92,24 @@ def probe_command(intent: Mapping[str, Json], place: Path) -> Finding:
     return _unsupervised(place, claim)
 
 
+def probe_background(place: Path) -> Finding:
+    """What became of a background command, or of what a finished one left behind, when its agent is gone.
+
+    Changes nothing. A supervisor whose agent has died ends all that it guards; without one the mark finds survivors.
+    """
+    outcome = read_outcome(place)
+    if outcome is None:
+        if not (place / CLAIM).exists():
+            return Finding(Verdict.UNKNOWN, "what was on disk of it is gone")
+        return probe_command({}, place)
+    survivors = marked(place.name)
+    if not survivors:
+        return _ended(outcome)
+    claim = _local_claim(place)
+    supervisor = Process(*claim.supervisor) if claim else None
+    return _running(survivors, supervisor if supervisor and supervisor.is_alive() else None)
+
+
 def _unsupervised(place: Path, claim: Claim | None) -> Finding:
     outcome = read_outcome(place)  # the supervisor may have written it, and ended, since we looked first
     if outcome is not None:
@@ -170,6 +188,15 @@ async def stop_running(place: Path) -> CommandOutcome | None:
         supervisor.send(signal.SIGKILL)
     await end_marked(place.name)
     return read_outcome(place)
+
+
+async def wait_until_stopped(place: Path) -> None:
+    """Wait until the supervisor of a background command has ended it after its agent's death: a few seconds at most."""
+    claim = _local_claim(place)
+    give_up_at = time.monotonic() + GRACE_S + KILL_S + 1
+    if claim is not None:
+        while Process(*claim.supervisor).is_alive() and time.monotonic() < give_up_at:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(LOOK_S)
 
 
 def _who_runs(place: Path) -> list[Process]:

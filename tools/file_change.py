@@ -8,7 +8,7 @@ import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.base import Action, CallRefused, ErrorCode, ParamsT, Plan, Tool, ToolResult
@@ -41,6 +41,7 @@ class FileChange(Plan):
     before: bytes | None = field(repr=False)
     after: bytes | None = field(repr=False)
     summary: str  # what the result says was done
+    is_revert: bool = False  # it takes an earlier change back
 
     @property
     def sha256_before(self) -> str:
@@ -86,6 +87,8 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         del place
         match intent:
             case {"path": str(path), "sha256_before": str(before), "sha256_planned": str(planned)}:
+                if intent.get("reverts"):
+                    return _judge_revert(path, before, planned)
                 found = _judge(path, before, planned)
                 kept = before == ABSENT or isinstance(intent.get("blob"), str)
                 return Finding(found.verdict, found.text, {**found.facts, "revertible": kept})
@@ -124,7 +127,7 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
             raise CallRefused(ErrorCode.REFUSED, f"The content of {shown} from before was not kept.")
         now = self._workspace.read(path, CHANGE_BYTES_MAX)
         what = f"Removed {shown} again." if is_new else f"Gave {shown} its content from before again."
-        return self.change(path, now, None if is_new else old, what)
+        return replace(self.change(path, now, None if is_new else old, what), is_revert=True)
 
     def change(self, path: Path, before: bytes | None, after: bytes | None, summary: str) -> FileChange:
         """The plan for a new content. Raises CallRefused (REFUSED) when the file cannot be given one."""
@@ -148,6 +151,7 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
             "mode": None if before is None else stat.S_IMODE(plan.path.lstat().st_mode),
             "blob": kept,
             "temp": temp_name(plan.path.name, action.action_id),
+            **({"reverts": True} if plan.is_revert else {}),
         }
 
     def _act(self, plan: FileChange, action: Action) -> ToolResult:
@@ -216,6 +220,18 @@ def _judge(path: str, before: str, planned: str) -> Finding:
         return Finding(Verdict.NOT_APPLIED, what, facts)
     what = "the file is gone" if now == ABSENT else "the file has neither the planned content nor that from before"
     return Finding(Verdict.CHANGED_SINCE, what, facts)
+
+
+def _judge_revert(path: str, before: str, planned: str) -> Finding:
+    """The same of an attempt to take a change back, in its own words. That is not taken back in its turn."""
+    found = _judge(path, before, planned)
+    text = found.text
+    if found.verdict is Verdict.APPLIED:
+        gone = "is gone again" if planned == ABSENT else "has its content from before again"
+        text = f"the change was taken back, the file {gone}"
+    elif found.verdict is Verdict.NOT_APPLIED:
+        text = "the change was not taken back, the file has it still"
+    return Finding(found.verdict, text, {**found.facts, "revertible": False, "reverts": True})
 
 
 def _sha256(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all co
 
 # A line is looked at whole before it is cut. Longer ones are cut first: their reduction may then see half a sequence.
 LINE_BYTES_MAX = 1024 * 1024
+OUTPUT_CHARS_MAX = 30_000  # of one command: about 8,000 tokens, more would push out the task itself
+STDERR_CHARS_MIN = 10_000  # of them, when both streams are long: errors are what is looked for
 CUT_CHARS_MAX = 60  # the line that names a cut
 
 
@@ -25,6 +28,31 @@ class Spooled:
     head: bytes
     tail: bytes
     total: int
+
+
+def streams_text(out: Spooled, err: Spooled, *, nothing: str = "(no output)") -> str:
+    """What a command wrote, for the model: stdout, then stderr under its name; `nothing` when both are blank."""
+    err_chars = max(STDERR_CHARS_MIN, OUTPUT_CHARS_MAX - out.total) if err.total else 0
+    err_text = clip(err, min(err_chars, OUTPUT_CHARS_MAX))
+    out_text = clip(out, OUTPUT_CHARS_MAX - len(err_text))
+    if not err_text.strip():
+        return out_text if out_text.strip() else nothing
+    if out_text and not out_text.endswith("\n"):
+        out_text += "\n"
+    return f"{out_text}[stderr]\n{err_text}"
+
+
+def without_half_character(stream: Spooled) -> Spooled:
+    """The stream without the UTF-8 character at its end of which not all bytes have come yet."""
+    end = stream.tail or stream.head
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(end[-4:])  # no character is longer
+    half = len(decoder.getstate()[0])
+    if not half:
+        return stream
+    if stream.tail:
+        return Spooled(stream.head, stream.tail[:-half], stream.total - half)
+    return Spooled(stream.head[:-half], b"", stream.total - half)
 
 
 def reduce_line(line: str) -> str:

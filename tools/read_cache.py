@@ -16,6 +16,8 @@ from tools.path_text import path_to_text, text_to_path
 from tools.regular_file import digest
 from tools.verdict import Json
 
+FILES_MAX = 2000  # the newest; a transcript's checkpoint carries as many (memory.state)
+
 
 class ReadCache:
     """File states by path. A path may be given as such or as the text that a FileState or an intent holds."""
@@ -25,7 +27,10 @@ class ReadCache:
 
     def remember(self, state: FileState) -> None:
         """The model knows this content: it read it, or wrote it."""
+        self._states.pop(state.path, None)
         self._states[state.path] = state
+        if len(self._states) > FILES_MAX:
+            del self._states[next(iter(self._states))]
 
     def get(self, path: Path | str) -> FileState | None:
         return self._states.get(_key(path))

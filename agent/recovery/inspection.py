@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.recovery.investigate import Investigated, Investigator
+from agent.recovery.lost import LostCommand, find_lost
 from agent.subagent import Children
 from agent.toolbox import TaskService, Toolbox
 from memory.blobs import BlobStore
@@ -29,6 +30,7 @@ class Inspection:
     items: tuple[Investigated, ...]
     owner: Owner | None
     workspace: Path
+    background: tuple[LostCommand, ...]
 
     @property
     def is_live(self) -> bool:
@@ -58,6 +60,7 @@ class Inspection:
                 for missing in state.pending_tool_calls
             ],
             "uncertain_actions": [item.as_json() for item in self.items],
+            "background": [one.as_json() for one in self.background],
             "damage": [one.as_json() for one in state.damage],
         }
 
@@ -75,7 +78,8 @@ def inspect_session(files: SessionFiles, disk: Disk, *, workspace: Path) -> Insp
     children = Children(MemoryFolder(files.folder), disk, lambda: registry)
     registry = _registry(root, disk, children)
     investigator = Investigator(files.session_id, registry, files.output, children.of)
-    return Inspection(files, state, tuple(investigator.investigate(state.uncertain_actions)), owner, root)
+    items = tuple(investigator.investigate(state.uncertain_actions))
+    return Inspection(files, state, items, owner, root, find_lost(state.runtime_state, files.output))
 
 
 def _registry(root: Path, disk: Disk, children: Children) -> ToolRegistry:

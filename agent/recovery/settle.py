@@ -14,8 +14,9 @@ from typing import Protocol
 from agent.context.history import HistoryManager
 from agent.events import Observation
 from agent.recovery.investigate import Investigated, Investigator
-from agent.recovery.policies import CHOICES, Choice, Policy, choice_by_policy
-from agent.recovery.words import NOT_STARTED, recovery_note, told_by_record
+from agent.recovery.lost import LostCommand
+from agent.recovery.policies import Choice, Policy, choice_by_policy
+from agent.recovery.words import NOT_STARTED, recovery_note, told_attempt, told_by_record
 from agent.state import LoopState
 from agent.tool_runner import AnyTool, Emit, ToolRunner
 from memory.blobs import BlobStore
@@ -36,6 +37,7 @@ from memory.state import MissingResult, ResumeState
 from tools.base import ErrorCode, Plan
 from tools.registry import ToolRegistry
 
+_GONE = "missing_directory"  # in the metadata of a note, so that it is told once
 _ACTS = (Choice.REDO, Choice.REVERT, Choice.RESUME)
 
 
@@ -86,6 +88,8 @@ class Settlement:
         damage: Sequence[Damage],
         changed_files: Sequence[str],
         has_restarted: bool,
+        lost: Sequence[LostCommand] = (),
+        missing_directory: str | None = None,
     ) -> None:
         self._desk = desk
         self._state = state
@@ -97,6 +101,10 @@ class Settlement:
         self._damage = [one for one in damage if one.costs_facts and one.key not in state.told_damage]
         self._changed_files = list(changed_files)
         self._has_restarted = has_restarted
+        self._lost = list(lost)
+        told = [message.metadata.get("recovery") for message in state.history_messages]
+        told_gone = [one.get(_GONE) for one in told if isinstance(one, dict)]
+        self._gone = None if missing_directory in told_gone else missing_directory
 
     async def decide(self, decider: Decider) -> None:
         """Decide every uncertain action and record each decision.
@@ -125,6 +133,7 @@ class Settlement:
             await self._answer(self._missing.pop(0))
         if keep_draft:
             self._keep_draft()
+        self._lost = [await one.settled() for one in self._lost]
         self._write_note()
         self._require_room()
 
@@ -135,8 +144,8 @@ class Settlement:
             if tool is not None:
                 await tool.await_end(dict(item.action.payload), place, stop=choice is Choice.STOP)
             finding = self._desk.investigator.finding(item.action)
-            if choice is Choice.WAIT and Choice.WAIT not in CHOICES[finding.verdict]:
-                choice = CHOICES[finding.verdict][0]
+            if choice is Choice.WAIT:  # it has ended, or cannot be seen to: what a cautious policy makes of that
+                choice = choice_by_policy(Policy.VERIFY, finding.verdict) or choice
             item = item.decided(choice, finding)
         else:
             item = item.decided(choice)
@@ -153,34 +162,43 @@ class Settlement:
         """One tool message for one call: from its outcome, from its decision, or because it never ran."""
         action = missing.action
         if action is not None and action.outcome is not None:
-            self._say_tool(missing, action.action_id, self._desk.blobs.text(action.result), is_recorded=True)
+            failed = action.outcome.status == ToolStatus.FAILED
+            self._say_attempt(missing, action, self._desk.blobs.text(action.result), failed=failed)
             return
         if action is None or action.started_at is None:
-            self._say_tool(missing, self._never_ran(missing), NOT_STARTED, is_recorded=True)
+            first = action.earlier if action else None
+            text = told_by_record(first.decision, None) if first and first.decision else NOT_STARTED
+            self._say_tool(missing, self._never_ran(missing, text), text, is_recorded=True)
             return
         item = next((item for item in self.items if item.action.action_id == action.action_id), None)
         decision = action.decision or (_record_of(item) if item else {})
-        if item is not None and decision.get("choice") in _ACTS:
+        is_act = decision.get("choice") in _ACTS
+        if is_act and item is not None:
             await self._act_again(missing, action, decision)
             return
         intent = dict(action.intent)
         tool = self._desk.registry.get(action.tool_name)
-        result = tool.recall(intent, self._desk.place(action.action_id)) if tool else None
+        # Decided before a second crash: an act that did not begin then is told, not made up for.
+        result = tool.recall(intent, self._desk.place(action.action_id)) if tool and not is_act else None
         text = told_by_record(decision, self._desk.tool_runner.cleaned(result.text) if result else None)
         self._say_tool(missing, action.action_id, text, is_recorded=False)
 
     async def _act_again(self, missing: MissingResult, action: ActionFacts, decision: JsonObject) -> None:
         """Redo, revert or resume: an ordinary action with records of its own, whose result answers the call."""
-        desk, intent, choice = self._desk, dict(action.intent), Choice(str(decision["choice"]))
+        desk, choice = self._desk, Choice(str(decision["choice"]))
+        if choice is Choice.REDO and action.intent.get("reverts") and action.earlier is not None:
+            action, choice = action.earlier, Choice.REVERT  # what is tried again is to take the change back
+        intent, failed = dict(action.intent), False
 
         def emit(event_type: str, payload: Payload | Observation) -> int:
+            nonlocal failed
+            if isinstance(payload, LifecyclePayload):
+                failed = payload.status == ToolStatus.FAILED
             return desk.emit(missing.run_id, missing.step, event_type, payload)
 
         def say(_call_id: str, again: str, text: str) -> None:
-            if choice is Choice.REDO:
-                self._say_tool(missing, again, text, is_recorded=True)
-            else:
-                self._say_tool(missing, again, told_by_record(decision, text), is_recorded=False)
+            told = told_attempt(decision, text, failed=failed)
+            self._say_tool(missing, again, told or text, is_recorded=told is None)
 
         async def revert(tool: AnyTool) -> Plan:
             blob = intent.get("blob")
@@ -197,13 +215,19 @@ class Settlement:
             plan = resume if choice is Choice.RESUME else None
             await desk.tool_runner.redo(missing.call, action.action_id, Emit(emit, say), plan)
 
-    def _never_ran(self, missing: MissingResult) -> str:
-        """Record that a call which was asked for did not run; its action's id."""
+    def _say_attempt(self, missing: MissingResult, action: ActionFacts, result: str, *, failed: bool) -> None:
+        """Answer a call from a recorded outcome; of a second attempt together with the decision that began it."""
+        decision = action.earlier.decision if action.earlier else None
+        told = told_attempt(decision, result, failed=failed) if decision else None
+        self._say_tool(missing, action.action_id, told or result, is_recorded=told is None)
+
+    def _never_ran(self, missing: MissingResult, text: str) -> str:
+        """Record that an attempt which was asked for did not run; its action's id."""
         action_id = missing.action.action_id if missing.action else self._desk.new_action_id()
         if missing.action is None:
             self._lifecycle(missing, action_id, ToolStatus.REQUESTED)
         error = {"code": ErrorCode.NOT_RUN.value, "message": "the session was interrupted before it started"}
-        self._lifecycle(missing, action_id, ToolStatus.FAILED, result=NOT_STARTED, error=error)
+        self._lifecycle(missing, action_id, ToolStatus.FAILED, result=text, error=error)
         return action_id
 
     def _lifecycle(
@@ -260,6 +284,8 @@ class Settlement:
             self._changed_files,
             has_restarted=self._has_restarted,
             without_call=[item for item in self.items if item.action.action_id not in answered],
+            lost=self._lost,
+            missing_directory=self._gone,
         )
         run = self._state.run
         if not text or run is None or not self._owes_note:
@@ -269,6 +295,8 @@ class Settlement:
             "recovery": {
                 "damage": [[one.kind, one.offset] for one in self._damage],
                 "changed_files": self._changed_files,
+                "background": [one.command.bash_id for one in self._lost if one.is_over],
+                **({_GONE: self._gone} if self._gone else {}),
             }
         }
         self._desk.history.append_user(text, seq=self._desk.next_seq(), metadata=metadata)

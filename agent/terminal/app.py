@@ -29,12 +29,6 @@ class RootGroup(TyperGroup):
 
     def _normalized(self, args: list[str]) -> tuple[list[str], str | None]:
         """Give a bare `-r` its value and a subcommand an empty prompt before it; the first free word."""
-        with_value = {
-            name
-            for param in self.params
-            if param.param_type_name == "option" and not getattr(param, "is_flag", False)
-            for name in param.opts
-        }
         words: list[str] = []
         first: str | None = None
         rest = list(args)
@@ -43,9 +37,10 @@ class RootGroup(TyperGroup):
             words.append(word)
             if word == "--":
                 break
-            if word in ("-r", "--resume"):
+            takes = self._open_option(word)
+            if takes in ("-r", "--resume"):
                 words.append(NEWEST if not rest or rest[0].startswith("-") else rest.pop(0))
-            elif word in with_value and rest:
+            elif takes is not None and rest:
                 words.append(rest.pop(0))
             elif not word.startswith("-") and first is None:
                 first = word
@@ -53,6 +48,23 @@ class RootGroup(TyperGroup):
                     words[-1:] = ["", word]
                     break
         return [*words, *rest], first
+
+    def _open_option(self, word: str) -> str | None:
+        """The option that a word (`-m`, `--model`, `-pm`) ends in, if it takes the next word as its value."""
+        options = [param for param in self.params if param.param_type_name == "option"]
+        flags = {name for param in options if getattr(param, "is_flag", False) for name in param.opts}
+        with_value = {name for param in options for name in param.opts} - flags
+        if word in with_value:
+            return word
+        before, last = word[1:-1], word[-1:]
+        is_cluster = word.startswith("-") and f"-{last}" in with_value and all(f"-{one}" in flags for one in before)
+        return f"-{last}" if is_cluster else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A word behind a prompt is no subcommand (`list sessions` without quotes)."""
+        if ctx.params.get("prompt"):
+            ctx.fail(f"{args[0]!r} is one word too many: put the prompt in quotes.")
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(
@@ -240,6 +252,16 @@ def fsck(
     from agent.terminal import session_commands
 
     _exit(session_commands.fsck(_options(ctx, memory_dir), session, as_json=json, repair=repair))
+
+
+@app.command()
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the folder of the tour on the disk.")] = False,
+) -> None:
+    """A tour: the program is killed in the middle of its work and resumed, in a temporary folder. Takes seconds."""
+    from agent.terminal.tour import run_tour
+
+    _exit(run_tour(keep=keep))
 
 
 def _options(ctx: typer.Context, memory_dir: str | None) -> Options:

@@ -12,8 +12,8 @@ HELP = """\
 Type what you want done. Enter on an empty line continues a run that was cut short.
   /resume [ID|NAME]   open another session            /new       begin a new one
   /recover            show what a crash left open      /mode M    ask, edits, plan or auto
-  /name NAME          name this session                /help      this list
-  /exit               leave (or Ctrl+D)
+  /name NAME          name this session                /tasks     commands in the background
+  /exit               leave (or Ctrl+D)                /help      this list
 Ctrl+C interrupts, clears the line, and leaves when pressed twice. Alt+Enter begins a new line.
 While something runs, what you type is queued and sent afterwards."""
 

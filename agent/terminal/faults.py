@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:  # asyncio is imported by those who have a loop
+    from asyncio import AbstractEventLoop
 
 
 def leave(program: Callable[[], object], *, debug: bool) -> NoReturn:
     """Run the program, say what went wrong, and leave the process."""
     code = 0
+    _open_missing_streams()
+    signal.signal(signal.SIGINT, _leave_at_once)
     try:
         program()
     except SystemExit as exit_:
@@ -23,6 +29,30 @@ def leave(program: Callable[[], object], *, debug: bool) -> NoReturn:
         code = say(error)
     _close_output()
     sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """The number of a closed standard stream would go to the next file that is opened: to the transcript, at worst."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+
+
+def _leave_at_once(number: int, _frame: object) -> NoReturn:
+    """Ctrl+C before anything was begun."""
+    raise SystemExit(128 + number)
+
+
+def end_signals(loop: AbstractEventLoop) -> None:
+    """All is done and recorded: a late signal must not change the exit code any more."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # between the two calls Python's own handlers stand there
+    for number in numbers:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
 def say(error: Exception) -> int:
@@ -50,6 +80,8 @@ def explain(error: Exception) -> tuple[int, str]:
 
 def write_error(text: str) -> None:
     """A line on stderr, which may be closed."""
+    if sys.stderr is None:  # print would take stdout instead
+        return
     try:
         print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from agent.config import Settings
 from agent.errors import AgentError, ConfigError
@@ -15,9 +16,10 @@ from agent.host import CodeAgent
 from agent.permissions import NobodyToAsk
 from agent.recovery.policies import Policy
 from agent.recovery.settle import DecisionNeeded, PolicyDecider
+from agent.recovery.words import told_lost
 from agent.state import RunResult, Usage
 from agent.terminal.assemble import Assembly, assemble
-from agent.terminal.faults import explain, write_error
+from agent.terminal.faults import end_signals, explain, write_error
 from agent.terminal.options import Options, OutputFormat
 from agent.terminal.progress import JsonStream, ProgressLines, write_json_line
 from agent.terminal.recovery_screen import action_lines, damage_lines, decision_lines, draft_lines
@@ -50,11 +52,14 @@ async def run_headless(options: Options) -> int:
         return _fault(error, options.output_format)
     say_notes(assembly.settings)
     _say_opened(agent, assembly)
+    end = End.INTERNAL_ERROR
     try:
         result = await _run(agent, options, policy)
+        end = result.end
     finally:
-        await agent.close("completed")
+        await agent.close(end.value)
         await agent.services.provider.close()
+        end_signals(asyncio.get_running_loop())
     return _finish(agent, result, options.output_format)
 
 
@@ -74,6 +79,7 @@ def report_lines(agent: CodeAgent) -> list[str]:
     if report is None:
         return []
     lines = [*damage_lines(report.damage), *action_lines(agent.uncertain)]
+    lines += [told_lost(one) for one in report.background]
     if report.has_restarted:
         lines.append("The machine has restarted since this session was last at work.")
     if report.changed_files:
@@ -115,7 +121,8 @@ async def _run(agent: CodeAgent, options: Options, policy: Policy) -> RunResult:
     decider = PolicyDecider(policy)
     try:
         if options.output_format is OutputFormat.STREAM_JSON:
-            _say_session(agent)
+            with suppress(OutputClosed):  # the prompt is recorded in any case; the events of its run say it again
+                _say_session(agent)
         if options.prompt is not None:
             result = await agent.run(options.prompt, decider=decider)
         elif agent.can_continue:

@@ -27,11 +27,12 @@ from agent.terminal.assemble import (
     sessions_here,
     workspace_of,
 )
+from agent.terminal.clock import clock_time
 from agent.terminal.commands import HELP, Command, Decision, parse_command, parse_decision
-from agent.terminal.faults import explain
+from agent.terminal.faults import end_signals, explain
 from agent.terminal.headless import open_agent, policy_of, report_lines, say_notes
 from agent.terminal.options import NEWEST, Options
-from agent.terminal.recovery_screen import clock_time, draft_lines, evidence_lines, summary_lines
+from agent.terminal.recovery_screen import draft_lines, evidence_lines, summary_lines
 from agent.terminal.renderer import ScreenRenderer
 from agent.terminal.result import resume_command, transcript_path
 from agent.terminal.screen import Screen
@@ -121,6 +122,7 @@ class Repl:
             await self._leave()
             pump.cancel()
             await self._screen.flush()
+            end_signals(loop)
         return EXIT_CODES[self._end]
 
     async def _leave(self) -> None:
@@ -185,6 +187,9 @@ class Repl:
                 raise Leave
             case "recover":
                 self._screen.commit("\n".join(report_lines(self._agent)) or "Nothing was left open.")
+            case "tasks":
+                tasks = [f"{one.title}: {one.state().text}" for one in self._agent.background.all]
+                self._screen.commit("\n".join(tasks) or "Nothing was started in the background.")
             case "mode":
                 self._set_mode(command.argument)
             case "name" if command.argument:

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import ParamSpec
 
+from tools.background import BackgroundCommands
 from tools.base import Action, ToolResult
 from tools.bash import Bash, BashParams
 from tools.command import CommandRunner
@@ -63,7 +64,8 @@ class Bench:
         self.workspace.mkdir(exist_ok=True)
         self.outputs = tmp_path / "memory" / "outputs" / "session-0123456789ab"
         self.runner = CommandRunner(environment=environment or os.environ, secrets=secrets, shell=shell)
-        self.bash = Bash(self.runner, self.workspace)
+        self.background = BackgroundCommands(self.runner)
+        self.bash = Bash(self.runner, self.background, self.workspace)
         self._numbers = count(1)
         self.last = self.action()
 

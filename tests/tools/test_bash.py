@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from tests.tools.command_kit import Bench, eventually_in_loop, in_loop
 from tools.base import CallRefused, ErrorCode, ToolResult
-from tools.bash import OUTPUT_CHARS_MAX, Bash, BashParams
+from tools.bash import Bash, BashParams
+from tools.output_text import OUTPUT_CHARS_MAX
 from tools.processes import Process, here, marked
 from tools.verdict import Json, Verdict
 
@@ -141,8 +142,9 @@ async def test_k24_a_directory_lost_between_commands_refuses_one_command_and_no_
 async def test_a_remembered_directory_outside_the_workspace_is_not_used(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
         (bench.workspace / "sub").mkdir()
-        assert Bash(bench.runner, bench.workspace, Path("/")).cwd == bench.workspace
-        assert Bash(bench.runner, bench.workspace, bench.workspace / "sub").cwd == bench.workspace / "sub"
+        assert Bash(bench.runner, bench.background, bench.workspace, Path("/")).cwd == bench.workspace
+        sub = bench.workspace / "sub"
+        assert Bash(bench.runner, bench.background, bench.workspace, sub).cwd == sub
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ async def test_a_remembered_directory_outside_the_workspace_is_not_used(tmp_path
         {"command": "echo \0"},
         {"command": "true", "timeout": 600_001},
         {"command": "true", "timeout": 0},
-        {"command": "true", "run_in_background": True},
+        {"command": "true", "run_in_background": "perhaps"},
     ],
 )
 def test_a_wrong_call_is_refused_by_its_parameters(arguments: dict[str, object]) -> None:
@@ -245,7 +247,7 @@ async def test_a_result_can_be_recalled_from_disk(tmp_path: Path, command: str) 
         intent = await bench.bash.intent(plan, action)
         assert bench.bash.recall(intent, action.place) is None
         result = await bench.bash.act(plan, action)
-        assert Bash(bench.runner, bench.workspace).recall(intent, action.place) == result
+        assert Bash(bench.runner, bench.background, bench.workspace).recall(intent, action.place) == result
 
 
 @in_loop

@@ -188,7 +188,7 @@ def test_the_intent_of_an_edit_and_the_verdicts_of_its_probe(tmp_path: Path) -> 
     ]
     assert files.kept == {old: b"one\n"}
     probe = files.tool("Edit").probe
-    facts = {"path": str(path), "sha256_before": old, "sha256_planned": new}
+    facts = {"path": str(path), "sha256_before": old, "sha256_planned": new, "revertible": True}
     assert probe(files.intents[0], tmp_path).evidence() == {
         "text": "the file has the planned content",
         **facts,
