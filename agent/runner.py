@@ -169,7 +169,7 @@ class RuntimeRunner:
         self._step += 1
         self._shown.clear()
         if self._compactor.is_full():
-            await self._compactor.compact(compaction.KEEP)
+            await self._compactor.compact(compaction.KEEP, spare_recovered=True)
         for keep in (compaction.KEEP, compaction.KEEP_LESS):
             try:
                 return await self._request()

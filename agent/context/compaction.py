@@ -44,6 +44,20 @@ def retained_from(messages: Sequence[HistoryMessage], tokens: Sequence[int], kee
     return newest_safe
 
 
+def recovered_exchange(messages: Sequence[HistoryMessage]) -> int:
+    """Index of the newest exchange if a crash cut it short and the model was not asked since, else the end.
+
+    It holds what became of interrupted actions, which the model must see word for word.
+    """
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "assistant" and not message.metadata.get("interrupted"):
+            answers = messages[index + 1 :]
+            is_recovered = any(answer.role == "tool" and answer.metadata.get("recovered") for answer in answers)
+            return index if is_recovered else len(messages)
+    return len(messages)
+
+
 def summary_request(messages: Sequence[HistoryMessage], earlier: str, characters_max: int) -> list[ChatMessage]:
     """The request for a summary of messages that will be left out. The newest of them weigh most when not all fit."""
     parts: list[str] = []

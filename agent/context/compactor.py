@@ -59,10 +59,11 @@ class Compactor:
         """The service knows best: its window is smaller than this request, whatever we were told."""
         self._window_tokens = min(self._window_tokens, self.view_tokens())
 
-    async def compact(self, keep: float) -> bool:
+    async def compact(self, keep: float, *, spare_recovered: bool = False) -> bool:
         """Let a summary stand for all but the newest messages, `keep` of the window, and record that.
 
-        False when nothing can be left out: the newest exchange is all there is.
+        False when nothing can be left out: the newest exchange is all there is. With `spare_recovered` one that a
+        crash cut short stays, however large: the service may take it, and else says so.
 
         Raises:
             TranscriptUnavailable: it cannot be recorded, so nothing was left out.
@@ -70,6 +71,8 @@ class Compactor:
         host = self._host
         history = host.history_manager.messages
         cut = compaction.retained_from(history, host.context_engine.message_tokens(), int(self._window_tokens * keep))
+        if spare_recovered:
+            cut = min(cut, compaction.recovered_exchange(history))
         if cut == 0:
             return False
         checkpoint, is_made = await self._checkpoint(cut)

@@ -274,3 +274,14 @@ def test_without_a_model_the_summary_is_what_is_known() -> None:
         "No summary could be made; older messages were left out of view. They remain in the transcript.\n\n"
         "earlier things\n\nWhat the user asked for in them:\n- first\n- second\n\nCurrent goal:\n- second"
     )
+
+
+def test_what_became_of_interrupted_actions_is_spared_until_the_model_has_seen_it() -> None:
+    asked = HistoryMessage("assistant", "", (ToolCall("call_1", "Bash", "{}"),))
+    told = HistoryMessage("tool", "[Recovery] …", tool_call_id="call_1", metadata={"recovered": True})
+    prompt = HistoryMessage("user", "go on")
+    plain = HistoryMessage("tool", "ran", tool_call_id="call_1")
+    assert compaction.recovered_exchange([prompt, asked, told, prompt]) == 1
+    assert compaction.recovered_exchange([prompt, asked, plain, prompt]) == 4
+    seen = [asked, told, prompt, HistoryMessage("assistant", "I see."), prompt]
+    assert compaction.recovered_exchange(seen) == len(seen)
