@@ -41,6 +41,7 @@ FOOTER_BYTES = len(FOOTER % (0, 0))
 
 LINGER_S = 0.25  # a process substitution may write a little longer than its shell
 GRACE_S = 2.0  # between TERM and KILL
+NEWCOMERS_S = 0.05  # how often, within it, processes are looked for that were forked meanwhile
 KILL_S = 5.0  # how long members are killed that do not go away (uninterruptible sleep, other users')
 TELL_S = 0.05
 READ_BYTES = 256 * 1024
@@ -52,6 +53,7 @@ SECRET_MARK = b"[API key removed]"
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGCHLD, SIGCONT, SIGXFSZ = 1, 2, 9, 13, 15, 17, 18, 25
+STOPPING = (SIGTERM, SIGINT, SIGHUP)
 FOREVER = float("inf")
 
 # The shell reads the command from a memory file: no limit of 128 KiB, and nobody reads it in the process list. It
@@ -333,7 +335,7 @@ class Supervisor:
         for fd in (0, 1, self.wake, wake_end):
             os.set_blocking(fd, False)
         _signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-        for number in (SIGCHLD, SIGTERM, SIGINT, SIGHUP):
+        for number in (SIGCHLD, *STOPPING):
             _signal.signal(number, lambda _number, _frame: None)
         for fd in (0, self.wake, *(stream.fd for stream in self.streams)):
             self.poll.register(fd, select.POLLIN)
@@ -348,9 +350,12 @@ class Supervisor:
     def start(self) -> None:
         """Start the command. Raises NotStarted when the agent is gone, the place is claimed, or a stop came first."""
         gate, gate_end = os.pipe()
+        # A TERM between fork and exec would meet our own handler in the child, and be lost.
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, STOPPING)
         self.shell = os.fork()
         if self.shell == 0:
             self._become_shell(gate, gate_end)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, STOPPING)
         os.close(gate)
         os.chdir("/")  # do not keep the user's directory busy longer than the command does
         for stream in self.streams:
@@ -369,6 +374,9 @@ class Supervisor:
 
     def _become_shell(self, gate: int, gate_end: int) -> None:
         try:
+            for number in STOPPING:
+                _signal.signal(number, _signal.SIG_DFL)
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, STOPPING)
             os.close(gate_end)
             os.setsid()
             prctl(PR_SET_PDEATHSIG, SIGKILL)  # a killed supervisor takes the shell with it
@@ -519,12 +527,15 @@ class Supervisor:
         KILL goes only to direct children, round after round: their pids cannot be used anew before we reap them, and
         every orphan becomes a direct child. CONT wakes the stopped ones, which would sleep through a TERM.
         """
-        for pid in descendants(self.pid):
-            signal_quietly(pid, SIGTERM)
-            signal_quietly(pid, SIGCONT)
+        asked: set[tuple[int, int | None]] = set()
         grace_until = time.monotonic() + GRACE_S
         while not self.childless and time.monotonic() < grace_until:
-            self.turn(grace_until)
+            for pid in descendants(self.pid):
+                if (process := (pid, start_time(pid))) not in asked:  # some are forked while the TERM goes round
+                    asked.add(process)
+                    signal_quietly(pid, SIGTERM)
+                    signal_quietly(pid, SIGCONT)
+            self.turn(min(grace_until, time.monotonic() + NEWCOMERS_S))
         kill_until = time.monotonic() + KILL_S
         while not self.childless and time.monotonic() < kill_until:
             for pid in children(self.pid):
