@@ -11,7 +11,7 @@ import json
 import msgspec
 
 from memory.codec import Undecodable, cleaned
-from memory.events import SCHEMA_VERSION, EventType, JsonObject, TranscriptEvent
+from memory.events import EventType, JsonObject, TranscriptEvent
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,7 +20,7 @@ def decode_foreign(line: bytes, ordinal: int) -> TranscriptEvent:
     """A line without a checksum as a record. `ordinal` stands in for a missing `seq`.
 
     Raises:
-        Undecodable: it is no JSON object with an event type and a payload, or a record of ours that lost its checksum.
+        Undecodable: it is no JSON object with an event type and a payload.
     """
     try:
         found = cleaned(json.loads(line))
@@ -28,17 +28,15 @@ def decode_foreign(line: bytes, ordinal: int) -> TranscriptEvent:
         raise Undecodable(str(error)) from error
     if not isinstance(found, dict) or not isinstance(found.get("payload"), dict):
         raise Undecodable("no object with a payload")
-    kind, version = found.get("event_type"), found.get("schema_version")
+    kind, run_id = found.get("event_type"), found.get("run_id")
     if not isinstance(kind, str):
         raise Undecodable("no event type")
-    if isinstance(version, int) and version >= SCHEMA_VERSION:
-        raise Undecodable("a record of ours without its checksum")
     step, seq = found.get("step"), found.get("seq")
     return TranscriptEvent(
         event_id=str(found.get("event_id") or f"evt-line-{ordinal}"),
         timestamp=str(found.get("timestamp") or ""),
         session_id=str(found.get("session_id") or ""),
-        run_id=str(found.get("run_id") or "run-1"),
+        run_id=run_id if isinstance(run_id, str) else "run-1",  # "" in a record that belongs to no run
         step=step if isinstance(step, int) else 0,
         event_type=kind,
         payload=msgspec.Raw(_encode(_translated(kind, found["payload"]))),

@@ -30,6 +30,7 @@ from memory.events import EventType, JsonObject, TranscriptEvent
 from memory.foreign import decode_foreign
 
 RECORD_BYTES_MAX = 1 << 20  # contract.md: a record stays below 1 MiB
+BUFFER_BYTES = 256 * 1024  # a larger one than usual makes a scan a fifth faster
 MARK_EVERY_LINES = 512  # reading from a mark passes over half of that in the mean
 CHECKPOINTS_KEPT = 3  # the newest that can be used counts; an older one stands in for it
 _CHECKPOINT = EventType.CHECKPOINT.value.encode()
@@ -141,7 +142,7 @@ class TranscriptReader:
     def _checked(self, start: Mark) -> Iterator[TranscriptEvent]:
         """The records of a file in which `scan` found every line as it should be."""
         left = self._lines - start.lines
-        with os.fdopen(open_regular(self._path), "rb") as file:
+        with os.fdopen(open_regular(self._path), "rb", BUFFER_BYTES) as file:
             file.seek(start.offset)
             offset = start.offset
             for number, raw in enumerate(islice(file, left), start.lines + 1):
@@ -163,7 +164,7 @@ class TranscriptReader:
     def _walk(self, start: Mark, *, decode_all: bool) -> Iterator[TranscriptEvent]:
         usual, number, offset = self._usual.fullmatch, start.lines, start.offset
         self.last_seq = start.last_seq
-        with os.fdopen(open_regular(self._path), "rb") as file:
+        with os.fdopen(open_regular(self._path), "rb", BUFFER_BYTES) as file:
             file.seek(offset)
             for raw in file:
                 number += 1
@@ -331,7 +332,7 @@ def _is_sealed_line(raw: bytes) -> bool:
 
 def _record_ids(path: Path, start: int, end: int) -> Iterator[str]:
     """The ids of the records in the lines between two places."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with os.fdopen(open_regular(path), "rb", BUFFER_BYTES) as file:
         file.seek(start)
         at = start
         for raw in file:
