@@ -7,9 +7,11 @@ make any single call fail without patching anything.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 PRIVATE_DIRECTORY = 0o700
@@ -101,6 +103,12 @@ class Disk:
             temp.unlink(missing_ok=True)
             raise
         self.sync_directory(path.parent)
+
+    def discard_unfinished(self, folder: Path, beginning: str) -> None:
+        """Remove what a `replace` that was killed left in a folder, of files whose names begin so. Never raises."""
+        with suppress(OSError):
+            for path in folder.glob(f".{glob.escape(beginning)}*.tmp"):
+                self.unlink(path)
 
 
 def open_regular(path: Path) -> int:

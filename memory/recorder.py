@@ -60,6 +60,8 @@ class TranscriptRecorder:
         self._clock = clock
         self._new_id = new_id
         self._on_recorded = on_recorded
+        self._second = datetime.min.replace(tzinfo=UTC)  # of the newest record, and its text but for the milliseconds
+        self._second_text = ""
 
     def record_message(self, run_id: str, step: int, message: MessagePayload, *, sync: bool = False) -> int:
         """`sync` for what the user sent; the rest rides along with the next sync point."""
@@ -81,10 +83,18 @@ class TranscriptRecorder:
     def record_terminal(self, run_id: str, step: int, terminal: TerminalPayload) -> int:
         return self._record(_TERMINAL, run_id, step, terminal, sync=True)
 
+    def _now(self) -> str:
+        """The time as a record holds it. Most records share their second, and then half the work is done."""
+        moment = self._clock()
+        second = moment.replace(microsecond=0)
+        if second != self._second:
+            self._second, self._second_text = second, timestamp(second).removesuffix("000Z")
+        return f"{self._second_text}{moment.microsecond // 1000:03d}Z"
+
     def _record(self, kind: str, run_id: str, step: int, payload: Payload, *, sync: bool) -> int:
         event = TranscriptEvent(
             self._new_id(),
-            timestamp(self._clock()),
+            self._now(),
             self._session_id,
             run_id,
             step,

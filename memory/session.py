@@ -70,6 +70,8 @@ class RecordedSession:
             OSError: it cannot be read.
         """
         lease = Lease.acquire(files, disk)
+        disk.discard_unfinished(files.transcript.parent, f"transcript-{files.session_id}.")
+        disk.discard_unfinished(files.blobs, "")
         try:
             state = None
             if files.transcript.exists():

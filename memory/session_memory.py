@@ -30,6 +30,7 @@ ITEMS_MAX = 6  # of each kind, the newest: the whole stays within a few hundred 
 ITEM_CHARACTERS_MAX = 160
 GOAL_CHARACTERS_MAX = 400
 TODOS_MAX = 12
+INLINE_CHARACTERS = 600  # looked at for one line; less than a blob's reference keeps of its text
 
 _FIRST_TEXT = re.compile(r'"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')  # in JSON that may be cut off
 
@@ -158,7 +159,7 @@ def _newest(items: tuple[SessionMemoryItem, ...], item: SessionMemoryItem) -> tu
 def _inline(text: Text | None) -> str:
     """The beginning of a text in one line: the same whether the text is at hand or stored as a blob."""
     whole = text if isinstance(text, str) else text.head if text else ""
-    return " ".join(whole[:HEAD_CHARACTERS].split())
+    return " ".join(whole[:INLINE_CHARACTERS].split())
 
 
 def _subject(call: ToolCall | None) -> str:

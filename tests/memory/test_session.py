@@ -136,3 +136,15 @@ def test_what_the_agent_settles_stays_settled(place: Place) -> None:
     state = place.load()
     assert (state.uncertain_actions, state.missing_results) == ((), ())
     assert shown(state)[-1] == ("tool c", "told")
+
+
+def test_what_a_killed_replace_left_is_removed_at_the_next_open_and_nothing_else(place: Place) -> None:
+    place.open().close()
+    files = place.files
+    files.blobs.mkdir(parents=True, exist_ok=True)
+    ours = [files.owner.with_name(f".{files.owner.name}.0a1b2c3d.tmp"), files.blobs / ".abc.0a1b2c3d.tmp"]
+    other = files.owner.with_name(".transcript-session-00000000beef.owner.0a1b2c3d.tmp")
+    for path in (*ours, other):
+        path.write_text("half")
+    place.open().close()
+    assert [path.exists() for path in (*ours, other)] == [False, False, True]
