@@ -20,7 +20,9 @@ from tools.workspace import Workspace
 
 
 class GlobParams(ToolParams):
-    pattern: str = Field(description="Pattern such as **/*.py or src/*.{ts,tsx}; without a slash: at any depth.")
+    pattern: str = Field(
+        description="Pattern such as **/*.py or src/*.{ts,tsx}; without a slash: at any depth; ./*.md: here alone."
+    )
     path: str = Field(".", description="Directory to search in, relative to the workspace.")
 
 

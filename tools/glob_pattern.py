@@ -1,7 +1,8 @@
 """Glob patterns over paths with `/`: `*`, `?`, `[...]`, `{a,b}` within a name, `**` over any number of directories.
 
-A pattern without a slash means a name at any depth. Wildcards never match the dot of a hidden name: a pattern has to
-write it. Ours instead of ripgrep's `--glob`, because that one brings ignored files back in.
+A pattern without a slash means a name at any depth; `./*.txt` means this directory alone. Wildcards never match the
+dot of a hidden name: a pattern has to write it. Ours instead of ripgrep's `--glob`, because that one brings ignored
+files back in.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ def normal_form(pattern: str) -> str:
     if ".." in pattern.split("/") or pattern.startswith("/"):
         message = f"The pattern {pattern} leads out of where the search begins. Give path, and a pattern below it."
         raise CallRefused(ErrorCode.OUTSIDE_WORKSPACE, message)
+    is_here = pattern.startswith("./")
     pattern = re.sub(r"/(?:\.?/)+", "/", pattern.removeprefix("./"))
-    pattern += "**" if pattern.endswith("/") else ""
-    return pattern if "/" in pattern else f"**/{pattern}"
+    pattern += "**" if pattern.endswith("/") or not pattern else ""
+    return pattern if "/" in pattern or is_here else f"**/{pattern}"
 
 
 def names_hidden(pattern: str) -> bool:

@@ -89,11 +89,13 @@ class Compactor:
         """The record of leaving out the messages before `cut`, and whether the model made its summary."""
         host = self._host
         history, before = host.history_manager.messages, host.history_manager.messages_before
-        summary, is_made = await self._summary_of(cut)
+        active = host.context_engine.compact_store.active
+        earlier = active.summary if active else ""
+        summary, is_made = await self._summary_of(cut, earlier)
         facts = host.checkpoint_facts()
         checkpoint = CheckpointPayload(
             checkpoint_id=host.new_id("ckpt"),
-            summary=compaction.complete_summary(summary, history[:cut]),
+            summary=compaction.complete_summary(summary, history[:cut], earlier),
             source_message_count=before + len(history),
             retain_start_idx=before + cut,
             messages_compacted=cut,
@@ -105,11 +107,9 @@ class Compactor:
         )
         return checkpoint, is_made
 
-    async def _summary_of(self, cut: int) -> tuple[str, bool]:
+    async def _summary_of(self, cut: int, earlier: str) -> tuple[str, bool]:
         """A summary, and whether the model made it. An empty or failed one is none."""
         host = self._host
-        active = host.context_engine.compact_store.active
-        earlier = active.summary if active else ""
         left_out = host.history_manager.messages[:cut]
         room = int(self._window_tokens * compaction.SUMMARY_SOURCE) * BYTES_PER_TOKEN
         request = ModelRequest(self._world.model, compaction.summary_request(left_out, earlier, room), ())

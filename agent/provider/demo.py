@@ -44,7 +44,7 @@ class Command:
 
 
 def _list_files(_parts: Mapping[str, str]) -> list[Step]:
-    return [Step("Glob", {"pattern": "*"})]
+    return [Step("Glob", {"pattern": "./*"})]
 
 
 def _read(parts: Mapping[str, str]) -> list[Step]:

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tests.conftest import NewProgram, NewServer
 from tests.end_to_end.job import (
@@ -219,9 +220,11 @@ def assert_told(death: Death, done: Result) -> None:
     """Each interrupted action is printed by name, arguments and time."""
     texts = arguments(death.records)
     for record in death.interrupted().values():
-        subject = next(iter(json.loads(texts[record.payload["tool_call_id"]]).values()))
-        assert f"{record.payload['tool_name']}  {str(subject)[:40]}" in done.err
-        assert "started " in done.err
+        text = texts[record.payload["tool_call_id"]]
+        first = next((value for value in json.loads(text).values() if isinstance(value, str)), text)
+        assert f"{record.payload['tool_name']}  {first[:40]}" in done.err
+        moment = datetime.fromisoformat(str(record.fields["timestamp"])).astimezone()
+        assert f"started {moment:%H:%M:%S}" in done.err
     assert "Traceback" not in done.err
 
 

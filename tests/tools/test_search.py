@@ -281,3 +281,8 @@ def children() -> str:
 
 def test_a_pattern_with_a_nul_byte_is_an_invalid_argument(files: Files) -> None:
     assert files.code("Grep", pattern="a\0b") == ErrorCode.INVALID_ARGUMENTS
+
+
+def test_a_pattern_without_a_slash_means_any_depth_and_one_that_begins_here_does_not() -> None:
+    forms = [normal_form(pattern) for pattern in ("*.py", "./*.py", "./", "a/*.py")]
+    assert forms == ["**/*.py", "*.py", "**", "a/*.py"]

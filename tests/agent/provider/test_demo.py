@@ -62,7 +62,7 @@ def todo(content: str, status: str) -> dict[str, str]:
     return {"content": content, "status": status, "activeForm": content}
 
 
-GLOB: Call = ("Glob", {"pattern": "*"})
+GLOB: Call = ("Glob", {"pattern": "./*"})
 WRITE: Call = ("Write", {"file_path": "greet.txt", "content": "hello42\n"})
 RUN: Call = ("Bash", {"command": "ls -la | wc -l", "description": "Run ls -la | wc -l"})
 
@@ -152,7 +152,7 @@ def test_every_example_of_the_help_is_understood() -> None:
 
 def test_recovery_notes_are_not_what_the_user_said() -> None:
     """`continue` after a crash: the interrupted call has its recovered result, and a note follows."""
-    call = {"id": "c", "type": "function", "function": {"name": "Glob", "arguments": '{"pattern": "*"}'}}
+    call = {"id": "c", "type": "function", "function": {"name": "Glob", "arguments": '{"pattern": "./*"}'}}
     messages: list[Message] = [
         user("list files"),
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -204,8 +204,8 @@ def test_it_streams_like_a_service() -> None:
     assert chunks_of([user("list files")]) == [
         choice({"role": "assistant", "content": ""}),
         choice({"tool_calls": [opening]}),
-        choice({"tool_calls": [{"index": 0, "function": {"arguments": '{"patter'}}]}),
-        choice({"tool_calls": [{"index": 0, "function": {"arguments": 'n": "*"}'}}]}),
+        choice({"tool_calls": [{"index": 0, "function": {"arguments": '{"pattern'}}]}),
+        choice({"tool_calls": [{"index": 0, "function": {"arguments": '": "./*"}'}}]}),
         choice({}, "tool_calls"),
         {
             "id": "chatcmpl-demo",
