@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from agent.events import RuntimeEvent
 from agent.recovery.investigate import Investigated, Investigator
 from agent.recovery.policies import Policy
-from agent.recovery.settle import PolicyDecider
+from agent.recovery.settle import Decider, PolicyDecider
 from agent.state import RunResult
 from memory.blobs import BlobStore
 from memory.disk import Disk
@@ -22,11 +22,19 @@ from tools.registry import ToolRegistry
 from tools.task import TaskOrder, TaskReport
 from tools.verdict import Finding, Json, Verdict
 
-if TYPE_CHECKING:
-    from agent.host import CodeAgent
-
 STEPS_MAX = 60  # of one child: a task that needs more is better split
 ANSWER_CHARACTERS_MAX = 20_000
+
+
+class Child(Protocol):
+    """A child agent, as far as driving it to its end needs one: `CodeAgent` is one."""
+
+    @property
+    def can_continue(self) -> bool: ...
+    async def run(self, prompt: str, *, decider: Decider | None = None) -> RunResult: ...
+    async def continue_run(self, *, decider: Decider | None = None) -> RunResult: ...
+    def interrupt(self, end: End) -> None: ...
+    async def close(self, reason: str) -> None: ...
 
 
 class FilesChanged:
@@ -41,7 +49,7 @@ class FilesChanged:
             self.paths.update((str(state["path"]), None) for state in payload.file_states)
 
 
-async def run_child(child: CodeAgent, order: TaskOrder, changed: FilesChanged) -> tuple[TaskReport, RunResult]:
+async def run_child(child: Child, order: TaskOrder, changed: FilesChanged) -> tuple[TaskReport, RunResult]:
     """Drive a child to its end; when its action is told to stop, the child is interrupted and reports what it has."""
     run = asyncio.ensure_future(_driven(child, order))
     stop = asyncio.ensure_future(order.action.stop.wait())
@@ -56,7 +64,7 @@ async def run_child(child: CodeAgent, order: TaskOrder, changed: FilesChanged) -
     return _report(order, result, tuple(changed.paths)), result
 
 
-async def _driven(child: CodeAgent, order: TaskOrder) -> RunResult:
+async def _driven(child: Child, order: TaskOrder) -> RunResult:
     """A resumed child looks at its own interrupted actions before it goes on; nothing of them is run again."""
     if not order.resumes:
         return await child.run(order.prompt)
