@@ -86,18 +86,25 @@ def copy_of(tmp_path: Path) -> Iterator[Callable[[Program], Program]]:
         one.close()
 
 
-_COUNTS = pytest.StashKey[list[str]]()
+_BATTERY = "battery"  # a user property: it reaches the process that prints, whichever one the test ran in
 
 
 @pytest.fixture
 def battery(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Say how many cases a battery ran; what was said is printed at the end of the test session."""
-    return request.config.stash.setdefault(_COUNTS, []).append
+    return lambda line: request.node.user_properties.append((_BATTERY, line))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    counts = config.stash.get(_COUNTS, [])
-    if counts:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [one for group in terminalreporter.stats.values() for one in group if isinstance(one, pytest.TestReport)]
+    told = [
+        value
+        for report in reports
+        if report.when == "call"
+        for name, value in report.user_properties
+        if name == _BATTERY
+    ]
+    if told:
         terminalreporter.section("batteries")
-        for line in counts:
-            terminalreporter.write_line(line)
+        for line in told:
+            terminalreporter.write_line(str(line))

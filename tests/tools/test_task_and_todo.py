@@ -77,7 +77,7 @@ def test_k34_what_came_of_a_task(tmp_path: Path, report: TaskReport, expected: T
         "find it",
         "general",
     )
-    assert (intent, result) == ({"child_session_id": CHILD}, expected)
+    assert (intent, result) == ({"child_session_id": CHILD, "subagent_type": "general"}, expected)
 
 
 def test_the_list_is_the_arguments_of_the_last_call(tmp_path: Path) -> None:
