@@ -69,7 +69,8 @@ class ModelTurn:
             try:
                 return await self._attempt(request, show, taken)
             except ModelFailure as failure:
-                wait_s = failure.retry_after_s or WAIT_FIRST_S * 2 ** (attempt - 1) * self._jitter()
+                backoff_s = WAIT_FIRST_S * 2 ** (attempt - 1) * self._jitter()
+                wait_s = backoff_s if failure.retry_after_s is None else failure.retry_after_s
                 if shown or not failure.retryable or attempt == ATTEMPTS_MAX or wait_s > WAIT_LONGEST_S:
                     raise
                 on_retry(Retry(attempt, wait_s, failure.message))
