@@ -73,7 +73,6 @@ class RuntimeRunner:
         `answer`: the continued run had its final answer already and lacks only its end.
         """
         self._response = answer or ""
-        self._host.tool_runner.begin()
         self._task = asyncio.current_task()
         failure: Exception | None = None
         try:

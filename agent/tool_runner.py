@@ -137,11 +137,6 @@ class ToolRunner:
         """None of these calls will run, since the run ends here; each gets its outcome and its tool message."""
         self._close([self._attempt_at(call) for call in calls], emit, why)
 
-    def begin(self) -> None:
-        """A run begins: what was denied before is not its."""
-        self.denials.clear()
-        self.unanswered = False
-
     def cleaned(self, text: str) -> str:
         """A tool's text fit for record, request and screen."""
         return self._cleaner.clean(text)
