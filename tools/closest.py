@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches, unified_diff
+from itertools import islice
 
 _LINES_COMPARED_MAX = 5_000  # comparing by likeness costs about 50 µs a line
 _LINES_SHOWN_MAX = 30
 _LINE_CHARACTERS_MAX = 300
+_HUNK = re.compile(r"^(@@ -\S+ \+)(\d+)")
 
 
 def closest_place(text: str, wanted: str) -> str:
@@ -22,8 +26,16 @@ def closest_place(text: str, wanted: str) -> str:
         kind = " (it differs in white space only)"
     else:
         kind = ""
-    diff = list(unified_diff(_short(wanted_lines), _short(there), "old_string", "the file", n=1, lineterm=""))
-    return f"The closest place begins at line {start + 1}{kind}:\n" + "\n".join(diff[:_LINES_SHOWN_MAX])
+    diff = unified_diff(_short(wanted_lines), _short(there), "old_string", "the file", n=1, lineterm="")
+    return f"The closest place begins at line {start + 1}{kind}:\n" + "\n".join(
+        islice(_numbered(diff, start), _LINES_SHOWN_MAX)
+    )
+
+
+def _numbered(diff: Iterable[str], start: int) -> Iterator[str]:
+    """The lines of a diff whose right side begins at another line of its file."""
+    for line in diff:
+        yield _HUNK.sub(lambda found: f"{found[1]}{int(found[2]) + start}", line)
 
 
 def _line_like(wanted: str, lines: list[str]) -> int | None:

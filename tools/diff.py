@@ -1,42 +1,59 @@
-"""A bounded unified diff of two contents, for the permission question and for results."""
+"""A bounded unified diff of two texts, for the permission question and for results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 
-from tools.limits import DIFF_COMPARED_LINES_MAX, DIFF_LINE_CHARACTERS_MAX
+from tools.limits import CHUNK_BYTES, DIFF_COMPARED_LINES_MAX, DIFF_LINE_CHARACTERS_MAX, DIFF_PREVIEW_LINES_MAX
 
 _CONTEXT_LINES = 3
 _COLUMNS_BEFORE_CHANGE = 80
 
 
-def unified_diff(before: bytes | None, after: bytes | None, shown: str, lines_max: int) -> str:
-    """The change in the form of `diff -u`, at most `lines_max` lines and a note of how many are left out."""
-    old, new = _lines(before or b""), _lines(after or b"")
-    lines = list(islice(_hunks(old, new, _first_difference(before or b"", after or b"")), lines_max + 1))
-    head = [f"--- {'/dev/null' if before is None else shown}", f"+++ {'/dev/null' if after is None else shown}"]
-    if len(lines) > lines_max:
-        lines = [*lines[:lines_max], f"… the diff goes on ({len(old)} lines before, {len(new)} after)"]
-    return "\n".join(head + lines)
+@dataclass(frozen=True)
+class Diff:
+    """The lines of a change in the form of `diff -u`, of a long one the first."""
+
+    head: tuple[str, ...]
+    lines: tuple[str, ...]
+    old: bytes = field(repr=False)
+    new: bytes = field(repr=False)
+
+    def text(self, lines_max: int = DIFF_PREVIEW_LINES_MAX) -> str:
+        """At most so many lines, and a note when that is not all."""
+        lines = self.lines[:lines_max]
+        if len(self.lines) > lines_max:
+            before, after = _count_lines(self.old), _count_lines(self.new)
+            lines = (*lines, f"… the diff goes on ({before} lines before, {after} after)")
+        return "\n".join(self.head + lines)
 
 
-def _lines(data: bytes) -> list[bytes]:
-    *lines, last = data.split(b"\n")
-    return [line + b"\n" for line in lines] + ([last] if last else [])
+def unified_diff(before: bytes | None, after: bytes | None, shown: str) -> Diff:
+    """Compare two texts in UTF-8; None means that there is no file.
+
+    Only what lies between the common beginning and the common end is looked at line by line.
+    """
+    head = (f"--- {'/dev/null' if before is None else shown}", f"+++ {'/dev/null' if after is None else shown}")
+    old, new = before or b"", after or b""
+    lines = islice(_hunks(old, new), DIFF_PREVIEW_LINES_MAX + 1) if old != new else ()
+    return Diff(head, tuple(lines), old, new)
 
 
-def _hunks(old: list[bytes], new: list[bytes], change_at: int) -> Iterator[str]:
-    """Only the lines between the common beginning and the common end are compared."""
-    first = _same(old, new)
-    tail = _same(old[first:][::-1], new[first:][::-1])
-    start, old_end, new_end = max(0, first - _CONTEXT_LINES), len(old) - tail, len(new) - tail
-    a, b = old[start : old_end + _CONTEXT_LINES], new[start : new_end + _CONTEXT_LINES]
-    column = change_at - sum(map(len, old[:first]))
-    for group in _groups(a, b, first - start, min(tail, _CONTEXT_LINES)):
+def _hunks(old: bytes, new: bytes) -> Iterator[str]:
+    change_at = _same_bytes(old, new)
+    start = _lines_back(old, change_at, _CONTEXT_LINES)
+    tail = _same_tail(old, new, change_at)
+    old_part = old[start : _lines_on(old, len(old) - tail, _CONTEXT_LINES)]
+    new_part = new[start : _lines_on(new, len(new) - tail, _CONTEXT_LINES)]
+    first_line = old.count(b"\n", 0, start)
+    a, b = _lines(old_part), _lines(new_part)
+    column = change_at - (old.rfind(b"\n", 0, change_at) + 1)
+    for group in _groups(a, b):
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
-        yield f"@@ -{_range(start + a1, start + a2)} +{_range(start + b1, start + b2)} @@"
+        yield f"@@ -{_range(first_line + a1, first_line + a2)} +{_range(first_line + b1, first_line + b2)} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from (_clip(" ", line, 0) for line in a[i1:i2])
@@ -48,14 +65,25 @@ def _hunks(old: list[bytes], new: list[bytes], change_at: int) -> Iterator[str]:
 _Opcode = tuple[str, int, int, int, int]
 
 
-def _groups(a: list[bytes], b: list[bytes], head: int, tail: int) -> list[list[_Opcode]]:
+def _groups(a: list[bytes], b: list[bytes]) -> list[list[_Opcode]]:
     if len(a) + len(b) <= 2 * DIFF_COMPARED_LINES_MAX:
         matcher = SequenceMatcher(None, a, b, autojunk=False)
         return [list(group) for group in matcher.get_grouped_opcodes(_CONTEXT_LINES)]
+    head = _same(a, b)
+    tail = min(_same(a[head:][::-1], b[head:][::-1]), _CONTEXT_LINES)
     a_end, b_end = len(a) - tail, len(b) - tail
     return [
         [("equal", 0, head, 0, head), ("replace", head, a_end, head, b_end), ("equal", a_end, len(a), b_end, len(b))]
     ]
+
+
+def _lines(data: bytes) -> list[bytes]:
+    *lines, last = data.split(b"\n")
+    return [line + b"\n" for line in lines] + ([last] if last else [])
+
+
+def _count_lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
 
 
 def _range(start: int, stop: int) -> str:
@@ -72,15 +100,40 @@ def _clip(sign: str, line: bytes, column: int) -> str:
     kept = text[start : start + DIFF_LINE_CHARACTERS_MAX]
     marks = ("…" if start else "", "…" if start + len(kept) < len(text) else "")
     end = "" if line.endswith(b"\n") else "\n\\ No newline at end of file"
-    return f"{sign}{marks[0]}{kept.decode('utf-8', 'ignore')}{marks[1]}{end}"
+    errors = "ignore" if any(marks) else "replace"  # a cut may run through a character
+    return f"{sign}{marks[0]}{kept.decode('utf-8', errors)}{marks[1]}{end}"
 
 
 def _same(one: list[bytes], other: list[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _first_difference(one: bytes, other: bytes) -> int:
-    """Where two contents part, by bisection over slices: comparing them runs at memory speed."""
+def _same_bytes(one: bytes, other: bytes) -> int:
+    """How long the common beginning is. Slices are compared, which runs at memory speed."""
+    size = min(len(one), len(other))
+    for start in chain(range(0, size, CHUNK_BYTES), [size]):
+        end = min(start + CHUNK_BYTES, size)
+        if one[start:end] != other[start:end]:
+            return start + _same_by_bisection(one[start:end], other[start:end])
+    return size
+
+
+def _same_tail(one: bytes, other: bytes, head: int) -> int:
+    """How long the common end is behind a common beginning, up to the start of a line in both."""
+    size = min(len(one), len(other)) - head
+    same = 0
+    while same < size:
+        step = min(CHUNK_BYTES, size - same)
+        a, b = one[len(one) - same - step : len(one) - same], other[len(other) - same - step : len(other) - same]
+        if a != b:
+            same += _same_by_bisection(a[::-1], b[::-1])
+            break
+        same += step
+    start = one.find(b"\n", len(one) - same) + 1
+    return len(one) - start if same and start else 0
+
+
+def _same_by_bisection(one: bytes, other: bytes) -> int:
     same, different = 0, min(len(one), len(other)) + 1
     while different - same > 1:
         middle = (same + different) // 2
@@ -89,3 +142,22 @@ def _first_difference(one: bytes, other: bytes) -> int:
         else:
             different = middle
     return same
+
+
+def _lines_back(data: bytes, position: int, count: int) -> int:
+    """The start of the line that stands so many lines before the one at a position."""
+    for _ in range(count + 1):
+        position = data.rfind(b"\n", 0, position)
+        if position < 0:
+            return 0
+    return position + 1
+
+
+def _lines_on(data: bytes, position: int, count: int) -> int:
+    """The end of so many lines from the start of one on."""
+    for _ in range(count):
+        found = data.find(b"\n", position)
+        if found < 0:
+            return len(data)
+        position = found + 1
+    return position

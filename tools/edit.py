@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -9,8 +10,11 @@ from pydantic import Field
 
 from tools.base import CallRefused, ErrorCode, ToolParams
 from tools.closest import closest_place
+from tools.content import WAY_FORWARD, Content, of_text
 from tools.file_change import FileChange, FileChangeTool
-from tools.text_file import BOM, occurrences, with_line_ends
+from tools.limits import TOLERANT_BYTES_MAX
+from tools.text_file import occurrences, with_line_ends
+from tools.tolerant import tolerant_place
 
 _COUNTED_MAX = 1_000  # beyond, "more than" says as much
 _LINE_NUMBERS_NAMED_MAX = 10
@@ -28,7 +32,8 @@ class Edit(FileChangeTool[EditParams]):
     description = (
         "Replace a text in a file. The file must have been read. old_string must occur exactly once (else give more of "
         "the text around it, or replace_all) and without the line numbers that Read shows. Line breaks match whatever "
-        "line ends the file has, and new text gets those of its neighbourhood. An empty old_string creates the file."
+        "line ends the file has, and new text gets those of its neighbourhood; the file's encoding is kept. "
+        "An empty old_string creates the file."
     )
     params = EditParams
 
@@ -39,44 +44,77 @@ class Edit(FileChangeTool[EditParams]):
         path = self._workspace.resolve(params.file_path)
         if not params.old_string:
             return self._creation(path, params.new_string)
-        content, shown = self.known_content(path), self._workspace.display(path)
-        mark = BOM if content.startswith(BOM) else b""
-        body = content.removeprefix(mark)
-        places = _places(body, params, shown)
-        count = f"{len(places)} replacement" + ("s" if len(places) > 1 else "")
-        after = mark + _replaced(body, places, params.new_string)
-        if after == content:
+        content = self.known_content(path)
+        if content.encoding.ascii_only:
+            content.require_expressible(params.old_string)
+        found = _find(content, params)
+        content.require_expressible(found.new)
+        after = content.with_body(_replaced(content.body, found))
+        if after.data == content.data:
             message = "Only the line ends would differ, and Edit keeps those of the file. Convert them with a command."
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message)
-        return self.change(path, content, after, f"Edited {shown} ({count}).")
+        count = f"{len(found.places)} replacement" + ("s" if len(found.places) > 1 else "")
+        how = f"; {found.how}" if found.how else ""
+        return self.change(path, content, after, f"Edited {content.shown} ({count}{how}).")
 
     def _creation(self, path: Path, text: str) -> FileChange:
         shown, now = self._workspace.display(path), self._workspace.state(path)
         if now is not None and now.size:
             message = f"{shown} exists and is not empty. Give the old_string to replace, or use Write."
             raise CallRefused(ErrorCode.REFUSED, message)
-        return self.change(path, None if now is None else b"", text.encode(), f"Created {shown}.")
+        before = None if now is None else Content(b"", shown)
+        return self.change(path, before, of_text(text, shown), f"Created {shown}.")
 
 
-def _places(body: bytes, params: EditParams, shown: str) -> list[tuple[int, int]]:
-    """Where the replacement happens. Raises CallRefused: NO_MATCH, NOT_UNIQUE."""
-    found = occurrences(body, params.old_string, overlapping=not params.replace_all)
-    places = list(found if params.replace_all else islice(found, _COUNTED_MAX))
-    if not places:
-        raise _no_match(body, params.old_string, shown)
+@dataclass(frozen=True)
+class _Found:
+    """What is replaced, in bytes of the body, and by what; `how` tells of a match that is not exact."""
+
+    places: list[tuple[int, int]]
+    new: str
+    how: str = ""
+
+
+def _find(content: Content, params: EditParams) -> _Found:
+    """Raises CallRefused: NO_MATCH, NOT_UNIQUE, or REFUSED where a match may begin within a character."""
+    body = content.body
+    exact = occurrences(body, params.old_string, overlapping=not params.replace_all)
+    places = list(exact if params.replace_all else islice(exact, _COUNTED_MAX))
     if len(places) > 1 and not params.replace_all:
-        raise _not_unique(body, [start for start, _ in places], shown)
-    return places
+        raise _not_unique(body, [start for start, _ in places], content.shown)
+    found = _Found(places, params.new_string) if places else _find_tolerantly(content, params)
+    if content.encoding.ascii_only and any(start and body[start - 1] > 0x7F for start, _ in found.places):
+        raise CallRefused(
+            ErrorCode.REFUSED,
+            f"{content.shown} was not changed: its encoding is not certain, and old_string begins right behind a byte "
+            f"that is not ASCII, perhaps within a character. Begin it elsewhere. {WAY_FORWARD}",
+        )
+    return found
 
 
-def _replaced(body: bytes, places: list[tuple[int, int]], text: str) -> bytes:
-    literal = "\n" not in text or "\r" in text
-    parts, done = [], 0
-    for start, end in places:
-        new = text.encode() if literal else with_line_ends(text, body, start, end)
-        parts += [body[done:start], new]
+def _find_tolerantly(content: Content, params: EditParams) -> _Found:
+    codec, errors = ("latin-1", "strict") if content.encoding.ascii_only else ("utf-8", "surrogateescape")
+    text = content.body.decode(codec, errors)
+    place = None
+    if len(content.body) <= TOLERANT_BYTES_MAX:
+        place = tolerant_place(text, params.old_string, params.new_string)
+    if place is None:
+        raise _no_match(text, params.old_string, content.shown)
+    start = len(text[: place.start].encode(codec, errors))
+    end = start + len(text[place.start : place.end].encode(codec, errors))
+    return _Found([(start, end)], place.new, place.how)
+
+
+def _replaced(body: bytes, found: _Found) -> bytes:
+    literal = "\n" not in found.new or "\r" in found.new
+    view = memoryview(body)  # its slices are no copies
+    parts: list[bytes | memoryview] = []
+    done = 0
+    for start, end in found.places:
+        new = found.new.encode() if literal else with_line_ends(found.new, body, start, end)
+        parts += [view[done:start], new]
         done = end
-    return b"".join([*parts, body[done:]])
+    return b"".join([*parts, view[done:]])
 
 
 def _not_unique(body: bytes, starts: list[int], shown: str) -> CallRefused:
@@ -90,7 +128,7 @@ def _not_unique(body: bytes, starts: list[int], shown: str) -> CallRefused:
     )
 
 
-def _no_match(body: bytes, old: str, shown: str) -> CallRefused:
-    hint = closest_place(body.decode().replace("\r\n", "\n"), old.replace("\r\n", "\n"))
+def _no_match(text: str, old: str, shown: str) -> CallRefused:
+    hint = closest_place(text.replace("\r\n", "\n"), old.replace("\r\n", "\n"))
     message = f"old_string does not occur in {shown}. Nothing was changed. "
     return CallRefused(ErrorCode.NO_MATCH, message + (hint or "Read the file again and copy the text exactly."))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.base import Action, CallRefused, ErrorCode, ParamsT, Plan, Tool, ToolResult
+from tools.content import Content
 from tools.diff import unified_diff
 from tools.limits import (
     CHANGE_BYTES_MAX,
-    DIFF_PREVIEW_LINES_MAX,
     DIFF_RESULT_LINES_MAX,
     KEEP_BYTES_MAX,
     NAME_BYTES_MAX,
@@ -24,7 +23,6 @@ from tools.line_window import LineWindow
 from tools.path_text import path_to_text, text_to_path
 from tools.read_cache import ReadCache
 from tools.regular_file import digest
-from tools.text_file import require_text
 from tools.verdict import Finding, Json, Verdict
 from tools.workspace import Workspace
 
@@ -38,18 +36,19 @@ class FileChange(Plan):
     """The whole content of one file before and after; None means that it does not exist."""
 
     path: Path
-    before: bytes | None = field(repr=False)
-    after: bytes | None = field(repr=False)
+    before: Content | None
+    after: Content | None
     summary: str  # what the result says was done
+    diff: str = ""  # what the result shows
     is_revert: bool = False  # it takes an earlier change back
 
     @property
     def sha256_before(self) -> str:
-        return ABSENT if self.before is None else _sha256(self.before)
+        return ABSENT if self.before is None else self.before.sha256
 
     @property
     def sha256_planned(self) -> str:
-        return ABSENT if self.after is None else _sha256(self.after)
+        return ABSENT if self.after is None else self.after.sha256
 
 
 class FileChangeTool(Tool[ParamsT, FileChange]):
@@ -96,19 +95,23 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
 
     # -- for the tools
 
-    def known_content(self, path: Path) -> bytes:
+    def known_content(self, path: Path) -> Content:
         """What the file holds, provided that the model has read exactly this.
 
         Raises:
             CallRefused: NOT_FOUND, NOT_TEXT, NOT_READ, CHANGED_SINCE_READ, or REFUSED (no file, too large).
         """
-        content, shown = self._workspace.read(path, CHANGE_BYTES_MAX), self._workspace.display(path)
-        require_text(content, shown)
+        content = self.content(path)
+        _ = content.encoding  # what is no text is refused as that, read or not
         if self._read_cache.get(path) is None:
-            raise CallRefused(ErrorCode.NOT_READ, f"{shown} has not been read in this session. Read it first.")
-        if not self._read_cache.is_current(path, _sha256(content)):
+            raise CallRefused(ErrorCode.NOT_READ, f"{content.shown} has not been read in this session. Read it first.")
+        if not self._read_cache.is_current(path, content.sha256):
             raise self._changed(path)
         return content
+
+    def content(self, path: Path) -> Content:
+        """What the file holds. Raises CallRefused."""
+        return Content(self._workspace.read(path, CHANGE_BYTES_MAX), self._workspace.display(path))
 
     async def plan_revert(self, intent: dict[str, Json], old: bytes | None) -> FileChange:
         return await asyncio.to_thread(self._look_back, intent, old)
@@ -117,37 +120,36 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         """Back to the content from before, but only from exactly the planned one: later changes are not ours."""
         path = self._workspace.resolve(str(intent["path"]))
         shown = self._workspace.display(path)
-        if (
-            _judge(str(intent["path"]), str(intent["sha256_before"]), str(intent["sha256_planned"])).verdict
-            != "applied"
-        ):
+        found = _judge(str(intent["path"]), str(intent["sha256_before"]), str(intent["sha256_planned"]))
+        if found.verdict is not Verdict.APPLIED:
             raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed since, so it was not reverted.")
         is_new = intent["sha256_before"] == ABSENT
-        if not is_new and (old is None or _sha256(old) != intent["sha256_before"]):
+        before = None if is_new or old is None else Content(old, shown)
+        if not is_new and (before is None or before.sha256 != intent["sha256_before"]):
             raise CallRefused(ErrorCode.REFUSED, f"The content of {shown} from before was not kept.")
-        now = self._workspace.read(path, CHANGE_BYTES_MAX)
         what = f"Removed {shown} again." if is_new else f"Gave {shown} its content from before again."
-        return replace(self.change(path, now, None if is_new else old, what), is_revert=True)
+        return replace(self.change(path, self.content(path), before, what), is_revert=True)
 
-    def change(self, path: Path, before: bytes | None, after: bytes | None, summary: str) -> FileChange:
+    def change(self, path: Path, before: Content | None, after: Content | None, summary: str) -> FileChange:
         """The plan for a new content. Raises CallRefused (REFUSED) when the file cannot be given one."""
         self._workspace.refuse_irreplaceable(path)
         shown = self._workspace.display(path)
-        preview = unified_diff(before, after, shown, DIFF_PREVIEW_LINES_MAX)
-        return FileChange(shown, preview, path=path, before=before, after=after, summary=summary)
+        diff = unified_diff(_text(before), _text(after), shown)
+        told = "" if before is None or after is None else diff.text(DIFF_RESULT_LINES_MAX)
+        return FileChange(shown, diff.text(), path=path, before=before, after=after, summary=summary, diff=told)
 
     # -- inner parts
 
     def _intent(self, plan: FileChange, action: Action) -> dict[str, Json]:
         self._refuse_changed(plan)
         before = plan.before
-        kept = self._keep(before) if before is not None and len(before) <= KEEP_BYTES_MAX else None
+        kept = self._keep(before.data) if before is not None and len(before.data) <= KEEP_BYTES_MAX else None
         return {
             "path": path_to_text(plan.path),
             "sha256_before": plan.sha256_before,
             "sha256_planned": plan.sha256_planned,
-            "size_before": None if before is None else len(before),
-            "size_planned": None if plan.after is None else len(plan.after),
+            "size_before": None if before is None else len(before.data),
+            "size_planned": None if plan.after is None else len(plan.after.data),
             "mode": None if before is None else stat.S_IMODE(plan.path.lstat().st_mode),
             "blob": kept,
             "temp": temp_name(plan.path.name, action.action_id),
@@ -155,26 +157,24 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         }
 
     def _act(self, plan: FileChange, action: Action) -> ToolResult:
-        expected = None if plan.before is None else plan.sha256_before
+        expected = None if plan.before is None else plan.before.data
         temp = temp_name(plan.path.name, action.action_id)
         try:
             if plan.after is None:
-                self._workspace.remove(plan.path, expected_sha256=plan.sha256_before)
+                self._workspace.remove(plan.path, expected=expected or b"")
                 self._read_cache.drop(plan.path)
                 return ToolResult(plan.summary)
-            done = self._workspace.replace(plan.path, plan.after, expected_sha256=expected, temp_name=temp)
+            done = self._workspace.replace(plan.path, plan.after, expected=expected, temp_name=temp)
         except CallRefused as refused:
             if refused.code is ErrorCode.CHANGED_SINCE_READ:
                 raise self._changed(plan.path) from refused
             raise
         self._read_cache.remember(done.state)
-        diff = unified_diff(plan.before, plan.after, plan.subject, DIFF_RESULT_LINES_MAX)
-        parts = [plan.summary, done.warning, diff if plan.before is not None else ""]
+        parts = [plan.summary, done.warning, plan.diff]
         return ToolResult("\n".join(filter(None, parts)), file_states=(done.state,))
 
     def _refuse_changed(self, plan: FileChange) -> None:
-        now = self._workspace.state(plan.path)
-        if (ABSENT if now is None else now.sha256) != plan.sha256_before:
+        if not self._workspace.holds(plan.path, None if plan.before is None else plan.before.data):
             raise self._changed(plan.path)
 
     def _changed(self, path: Path) -> CallRefused:
@@ -182,13 +182,14 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         shown, window = self._workspace.display(path), LineWindow()
         try:
             state = self._workspace.state(path)
-            data = self._workspace.read(path, CHANGE_BYTES_MAX)
-            require_text(data, shown)
+            content = self.content(path)
+            _ = content.encoding  # no text: refused
         except CallRefused as refused:
             return CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed since it was read. {refused.message}")
-        window.feed(data)
+        window.feed(content.readable)
         window.close()
-        states = (state,) if state is not None and window.is_whole else ()
+        is_known = state is not None and state.sha256 == content.sha256 and window.is_whole
+        states = (state,) if state is not None and is_known else ()
         for seen in states:
             self._read_cache.remember(seen)
         again = "This is what it holds now" if states else "Read it again; it begins with"
@@ -201,6 +202,10 @@ def temp_name(name: str, action_id: str) -> str:
     room = NAME_BYTES_MAX - len(f"..{action_id}.tmp".encode())
     stem = os.fsencode(name).decode("utf-8", "replace").encode()[:room].decode("utf-8", "ignore")
     return f".{stem}.{action_id}.tmp"
+
+
+def _text(content: Content | None) -> bytes | None:
+    return None if content is None else content.readable
 
 
 def _judge(path: str, before: str, planned: str) -> Finding:
@@ -232,7 +237,3 @@ def _judge_revert(path: str, before: str, planned: str) -> Finding:
     elif found.verdict is Verdict.NOT_APPLIED:
         text = "the change was not taken back, the file has it still"
     return Finding(found.verdict, text, {**found.facts, "revertible": False, "reverts": True})
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tools.limits import LINE_CHARACTERS_MAX, READ_BYTES_MAX, READ_LINES_MAX
-from tools.text_file import BOM
 
 _LINE_BYTES_KEPT = 4 * LINE_CHARACTERS_MAX + 1  # UTF-8 needs at most 4 bytes for a character; 1 for a carriage return
 _LONG_LINES_NAMED_MAX = 5
@@ -20,23 +20,26 @@ class _Line:
 
 
 class LineWindow:
-    """Feed it the whole content in chunks; it keeps the lines asked for and counts all. Numbers start at 1."""
+    """Feed it the content in chunks; it keeps the lines asked for and counts all. Numbers start at 1.
 
-    def __init__(self, first: int = 1, count: int = READ_LINES_MAX) -> None:
+    `line` is the number of the line that the content begins with.
+    """
+
+    def __init__(self, first: int = 1, count: int = READ_LINES_MAX, line: int = 1) -> None:
         self._first = first
         self._after = first + min(count, READ_LINES_MAX)
         self._limit_bytes = READ_BYTES_MAX
-        self._line = 1  # the number of the line that the next byte belongs to
+        self._line = line  # the number of the line that the next byte belongs to
         self._head = bytearray()  # the beginning of that line
         self._length = 0  # and how long it is so far
         self._lines: list[_Line] = []
-        self._begun = False
+        self._begun = line > 1
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
         if not self._begun:
             self._begun = True
-            chunk = chunk.removeprefix(BOM)
+            chunk = chunk.removeprefix(BOM_UTF8)
         if not chunk:
             return
         position = self._skip(chunk)
@@ -100,7 +103,7 @@ class LineWindow:
     def _end_line(self) -> None:
         whole = len(self._head) == self._length
         kept = self._head.removesuffix(b"\r") if whole else self._head
-        text = kept.decode("utf-8", "ignore")  # the beginning of a long line may end inside a character
+        text = kept.decode("utf-8", "replace")  # of a long line: a cut character lies behind what is shown
         cut = not whole or len(text) > LINE_CHARACTERS_MAX
         line = _Line(self._line, text[:LINE_CHARACTERS_MAX], self._length if cut else 0)
         size = len(line.text.encode()) + 1

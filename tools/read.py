@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import os
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from pydantic import Field
 
 from tools.base import Action, CallRefused, ErrorCode, FileState, Plan, Tool, ToolParams, ToolResult
-from tools.limits import READ_LINES_MAX
+from tools.content import Content, not_text
+from tools.encoding import UTF_8_STRAY, Encoding
+from tools.file_scan import FileScan
+from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, READ_LINES_MAX
+from tools.line_count import start_near_end
 from tools.line_window import LineWindow
 from tools.path_text import QUOTING_RULE
 from tools.read_cache import ReadCache
 from tools.regular_file import chunks, state_of
-from tools.text_file import Utf8Check
 from tools.workspace import Workspace
 
 
@@ -53,23 +57,56 @@ class Read(Tool[ReadParams, ReadPlan]):
         return ReadPlan(self._workspace.display(path), path=path, first=params.offset, count=params.limit)
 
     async def act(self, plan: ReadPlan, action: Action) -> ToolResult:
-        window = LineWindow(plan.first, plan.count)
-        state = await asyncio.to_thread(self._scan, plan, window, action.stop)
+        text, state = await asyncio.to_thread(self._look, plan, action.stop)
+        if state is None:
+            return ToolResult(text)
         self._read_cache.remember(state)
-        return ToolResult(window.render(), file_states=(state,))
+        return ToolResult(text, file_states=(state,))
 
-    def _scan(self, plan: ReadPlan, window: LineWindow, stop: asyncio.Event) -> FileState:
-        """One pass over the whole file, whatever part is shown: a later edit needs the hash of all of it."""
-        content, size = hashlib.sha256(), 0
+    def _look(self, plan: ReadPlan, stop: asyncio.Event) -> tuple[str, FileState | None]:
+        """One pass over the whole file, whatever part is shown: a later edit needs the hash of all of it.
+
+        As if it were UTF-8; when that shows something else, again and as a whole.
+        """
         with self._workspace.open(plan.path) as (file, looked_at):
-            check = Utf8Check(plan.subject, looked_at.st_size)
+            line = self._begin(file, looked_at, plan.first, stop)
+            scan = FileScan(looked_at, plan.first, plan.count, line)
             for chunk in chunks(file, plan.subject):
-                check.feed(chunk)
-                content.update(chunk)
-                window.feed(chunk)
-                size += len(chunk)
+                scan.feed(chunk)
                 if stop.is_set():
                     raise CallRefused(ErrorCode.INTERRUPTED, f"Reading {plan.subject} was interrupted.")
-            check.feed(b"", final=True)
+                if not scan.goes_on:
+                    break
+            scan.close()
+        is_large = max(scan.size, looked_at.st_size) > DECODED_BYTES_MAX
+        if scan.has_nul and is_large:
+            raise not_text(plan.subject, scan.head, looked_at.st_size)
+        if scan.has_nul or not (scan.is_utf_8 or is_large):
+            return self._look_again(plan, looked_at)
+        return "\n".join([scan.window.render(), *([] if scan.is_utf_8 else [_STRAY])]), scan.state(plan.path)
+
+    def _begin(self, file: FileIO, looked_at: os.stat_result, first: int, stop: asyncio.Event) -> int:
+        """Go to where reading begins, which for a file too large to be edited may be late in it. Its line number."""
+        start = start_near_end(file, first, stop) if looked_at.st_size > CHANGE_BYTES_MAX and first > 1 else None
+        file.seek(start or 0)
+        return first if start else 1
+
+    def _look_again(self, plan: ReadPlan, looked_at: os.stat_result) -> tuple[str, FileState]:
+        content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
+        note = _encoding_note(content.encoding)
+        window = LineWindow(plan.first, plan.count)
+        window.feed(content.readable)
         window.close()
-        return state_of(plan.path, content.hexdigest(), size, looked_at)
+        state = state_of(plan.path, content.sha256, len(content.data), looked_at)
+        return f"{window.render()}\n{note}", state
+
+
+_STRAY = "(Some bytes are not UTF-8 and are shown as \ufffd; an Edit leaves them as they are.)"
+
+
+def _encoding_note(encoding: Encoding) -> str:
+    if encoding is UTF_8_STRAY:
+        return _STRAY
+    if encoding.ascii_only:
+        return "(The encoding is not certain; shown as if it were Windows-1252. An Edit may touch ASCII text only.)"
+    return f"(The encoding is {encoding.name}; an Edit or Write keeps it.)"

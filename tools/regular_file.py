@@ -87,3 +87,14 @@ def digest(path: Path, shown: str) -> FileState:
             content.update(chunk)
             size += len(chunk)
         return state_of(path, content.hexdigest(), size, looked_at)
+
+
+def holds(path: Path, data: bytes, shown: str) -> bool:
+    """Whether a file holds exactly this, at a tenth of the cost of hashing. Raises CallRefused as `regular_file`."""
+    with regular_file(path, shown) as (file, _):
+        position = 0
+        for chunk in chunks(file, shown):
+            if data[position : position + len(chunk)] != chunk:
+                return False
+            position += len(chunk)
+        return position == len(data)

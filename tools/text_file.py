@@ -1,75 +1,15 @@
-"""Text as it lies in a file: encoding, byte-order mark and line ends, none of which an edit may disturb.
+"""Finding and replacing text between line ends that are LF or CRLF, also mixed, none of which an edit may disturb.
 
-The encoding is UTF-8, with or without a mark; anything else is refused by name. Line ends are LF or CRLF, also mixed.
+Everything here is UTF-8, or the bytes of an encoding that extends ASCII.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from tools.base import CallRefused, ErrorCode
-
-BOM = codecs.BOM_UTF8
-
 _ANY_LINE_END = rb"(?:\r\n|(?<!\r)\n)"  # never the second half of one
-
-_IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"BM": "a BMP image",
-    b"II*\x00": "a TIFF image",
-    b"MM\x00*": "a TIFF image",
-}
-_OTHERS = {
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive (or an office document)",
-    b"\x1f\x8b": "gzip data",
-    b"\x7fELF": "an ELF program or library",
-    b"SQLite format 3\x00": "an SQLite database",
-    codecs.BOM_UTF16_LE: "UTF-16 text",
-    codecs.BOM_UTF16_BE: "UTF-16 text",
-}
-
-
-class Utf8Check:
-    """Checks a stream of bytes for being text, chunk by chunk, in constant memory."""
-
-    def __init__(self, shown: str, size: int) -> None:
-        self._shown = shown
-        self._size = size
-        self._head = b""
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-
-    def feed(self, chunk: bytes, final: bool = False) -> None:
-        """Raises CallRefused (NOT_TEXT) with the kind and size of what it is instead."""
-        self._head = self._head or chunk[:16]
-        if b"\0" in chunk:
-            raise self._not_text("binary data")
-        try:
-            self._decoder.decode(chunk, final)
-        except UnicodeDecodeError as error:
-            raise self._not_text("text in another encoding, or binary data") from error
-
-    def _not_text(self, otherwise: str) -> CallRefused:
-        kind = kind_of(self._head) or otherwise
-        message = f"{self._shown} is not UTF-8 text: {kind}, {self._size:,} bytes. Use a command (Bash) to look at it."
-        return CallRefused(ErrorCode.NOT_TEXT, message)
-
-
-def require_text(data: bytes, shown: str) -> None:
-    """Raises CallRefused (NOT_TEXT) unless the content is UTF-8 without NUL bytes."""
-    Utf8Check(shown, len(data)).feed(data, final=True)
-
-
-def kind_of(head: bytes) -> str:
-    """What a file is by its first bytes; empty for what is not known."""
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "a WebP image"
-    return next((kind for magic, kind in {**_IMAGES, **_OTHERS}.items() if head.startswith(magic)), "")
 
 
 def occurrences(data: bytes, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:

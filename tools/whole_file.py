@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tools.base import CallRefused, ErrorCode, FileState
-from tools.regular_file import digest, refuse_special, state_of
+from tools.content import Content
+from tools.regular_file import holds, refuse_special, state_of
 
 PRIVATE_FILE = 0o600
 NEW_FILE = 0o666  # the system takes the umask away
@@ -62,8 +62,8 @@ class Replacement:
     directory: Path
     path: Path
     shown: str
-    data: bytes
-    expected_sha256: str | None  # None: it must not exist
+    content: Content
+    expected: bytes | None  # what it must still hold right before the change; None: it must not exist
     temp_name: str
 
 
@@ -96,7 +96,7 @@ def replace_whole(disk: Disk, link: Link, job: Replacement) -> Replaced:
     """
     target, temp = job.directory / job.path.name, job.directory / job.temp_name
     try:
-        model = None if job.expected_sha256 is None else target.lstat()
+        model = None if job.expected is None else target.lstat()
         if model is not None:
             refuse_irreplaceable(target, job.shown)
         fd = disk.open(
@@ -104,8 +104,8 @@ def replace_whole(disk: Disk, link: Link, job: Replacement) -> Replaced:
         )
         try:
             state = _fill(disk, fd, job, target if model is not None else None)
-            if model is not None:
-                _publish_over(disk, job, temp, target)
+            if job.expected is not None:
+                _publish_over(disk, job, job.expected, temp, target)
             else:
                 _publish_new(disk, link, job, temp, target)
         except BaseException:
@@ -130,17 +130,17 @@ def new_directory(disk: Disk, path: Path) -> None:
 
 def _fill(disk: Disk, fd: int, job: Replacement, model: Path | None) -> FileState:
     try:
-        disk.write_all(fd, job.data)
+        disk.write_all(fd, job.content.data)
         if model is not None:
             _copy_attributes(disk, model, fd, job.shown)
         disk.fsync(fd)
-        return state_of(job.path, hashlib.sha256(job.data).hexdigest(), len(job.data), os.fstat(fd))
+        return state_of(job.path, job.content.sha256, len(job.content.data), os.fstat(fd))
     finally:
         disk.close(fd)
 
 
-def _publish_over(disk: Disk, job: Replacement, temp: Path, target: Path) -> None:
-    if digest(target, job.shown).sha256 != job.expected_sha256:
+def _publish_over(disk: Disk, job: Replacement, expected: bytes, temp: Path, target: Path) -> None:
+    if not holds(target, expected, job.shown):
         raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{job.shown} changed in this moment. Read it again.")
     disk.rename(temp, target)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from io import FileIO
@@ -17,9 +17,10 @@ from itertools import islice
 from pathlib import Path
 
 from tools.base import CallRefused, ErrorCode, FileState
+from tools.content import Content
 from tools.limits import NAME_BYTES_MAX
 from tools.path_text import path_to_text, text_to_path
-from tools.regular_file import chunks, digest, refusal, regular_file
+from tools.regular_file import chunks, digest, holds, refusal, regular_file
 from tools.whole_file import (
     Disk,
     Link,
@@ -38,10 +39,14 @@ _NAMES_LOOKED_AT_MAX = 2_000
 
 
 class Workspace:
-    """One root directory. Paths given out are absolute and resolved; texts are as `path_text` writes them."""
+    """One root directory that texts are relative to, and perhaps others that may be used as well.
 
-    def __init__(self, root: Path, disk: Disk, link: Link = os.link) -> None:
+    Paths given out are absolute and resolved; texts are as `path_text` writes them.
+    """
+
+    def __init__(self, root: Path, disk: Disk, link: Link = os.link, extra_roots: Sequence[Path] = ()) -> None:
         self.root = Path(os.path.realpath(root))
+        self._roots = (self.root, *(Path(os.path.realpath(extra)) for extra in extra_roots))
         self._disk = disk
         self._link = link
 
@@ -77,11 +82,11 @@ class Workspace:
 
     def contains(self, path: Path) -> bool:
         """Whether a resolved path lies inside."""
-        return path == self.root or self.root in path.parents
+        return any(path == root or root in path.parents for root in self._roots)
 
     def display(self, path: Path) -> str:
-        """A path for people and for the next call: relative to the root."""
-        return path_to_text(path.relative_to(self.root) if self.contains(path) else path)
+        """A path for people and for the next call: relative to the root where it lies in it."""
+        return path_to_text(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
     # -- reading
 
@@ -100,15 +105,19 @@ class Workspace:
 
     def read(self, path: Path, bytes_max: int) -> bytes:
         """The whole content. Raises CallRefused, also (REFUSED) for a file that is larger than `bytes_max`."""
-        parts, size = [], 0
-        with self.open(path) as (file, _):
-            for chunk in chunks(file, self.display(path)):
+        shown = self.display(path)
+        with self.open(path) as (file, looked_at):
+            parts, size = [], 0
+            if 0 < looked_at.st_size <= bytes_max:
+                parts = [file.read(looked_at.st_size) or b""]
+                size = len(parts[0])
+            for chunk in chunks(file, shown):
                 size += len(chunk)
                 if size > bytes_max:
-                    message = f"{self.display(path)} is larger than {bytes_max:,} bytes. Use a command (Bash) for it."
+                    message = f"{shown} is larger than {bytes_max:,} bytes. Use a command (Bash) for it."
                     raise CallRefused(ErrorCode.REFUSED, message)
                 parts.append(chunk)
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def state(self, path: Path) -> FileState | None:
         """What is there now, None for nothing. Raises CallRefused (REFUSED) when it cannot be read."""
@@ -117,6 +126,17 @@ class Workspace:
         except CallRefused as refused:
             if refused.code is ErrorCode.NOT_FOUND:
                 return None
+            raise
+
+    def holds(self, path: Path, data: bytes | None) -> bool:
+        """Whether a file holds exactly this, None for nothing. Raises CallRefused (REFUSED) when it cannot be read."""
+        if data is None:
+            return self.state(path) is None
+        try:
+            return holds(path, data, self.display(path))
+        except CallRefused as refused:
+            if refused.code is ErrorCode.NOT_FOUND:
+                return False
             raise
 
     # -- writing
@@ -132,8 +152,8 @@ class Workspace:
         except OSError as error:
             raise refusal(error, shown) from error
 
-    def replace(self, path: Path, data: bytes, *, expected_sha256: str | None, temp_name: str) -> Replaced:
-        """Give a resolved path a new whole content; `expected_sha256` None means that it must not exist yet.
+    def replace(self, path: Path, content: Content, *, expected: bytes | None, temp_name: str) -> Replaced:
+        """Give a resolved path a new whole content; `expected` None means that it must not exist yet.
 
         Mode, owner and extended attributes are kept; missing directories of a new file are made.
 
@@ -142,15 +162,15 @@ class Workspace:
         """
         shown = self.display(path)
         try:
-            if expected_sha256 is None:
+            if expected is None:
                 self._make_parents(path)
             with self._pinned(path.parent, shown) as directory:
-                job = Replacement(directory, path, shown, data, expected_sha256, temp_name)
+                job = Replacement(directory, path, shown, content, expected, temp_name)
                 return replace_whole(self._disk, self._link, job)
         except OSError as error:
             raise CallRefused(ErrorCode.REFUSED, f"{shown} was not changed: {error.strerror or error}.") from error
 
-    def remove(self, path: Path, *, expected_sha256: str) -> None:
+    def remove(self, path: Path, *, expected: bytes) -> None:
         """Remove a resolved path that holds exactly the expected content.
 
         Raises:
@@ -160,7 +180,7 @@ class Workspace:
         try:
             with self._pinned(path.parent, shown) as directory:
                 target = directory / path.name
-                if digest(target, shown).sha256 != expected_sha256:
+                if not holds(target, expected, shown):
                     raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed meanwhile.")
                 self._disk.unlink(target)
                 self._disk.sync_directory(directory)
@@ -206,7 +226,8 @@ class Workspace:
 
     def _refuse_outside(self, path: Path, shown: str) -> None:
         if not self.contains(path):
-            message = f"{shown[:200]} lies outside of the workspace {path_to_text(self.root)}. Use a path inside it."
+            roots = " and ".join(map(path_to_text, self._roots))
+            message = f"{shown[:200]} lies outside of the workspace {roots}. Use a path inside it."
             raise CallRefused(ErrorCode.OUTSIDE_WORKSPACE, message)
 
     def _names_like(self, path: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from tools.base import ToolParams, ToolResult
+from tools.content import Content, of_text
 from tools.file_change import FileChange, FileChangeTool
-from tools.limits import CHANGE_BYTES_MAX
-from tools.text_file import BOM, is_all_crlf
+from tools.text_file import is_all_crlf
 
 
 class WriteParams(ToolParams):
@@ -18,28 +18,35 @@ class WriteParams(ToolParams):
 class Write(FileChangeTool[WriteParams]):
     name = "Write"
     description = (
-        "Write a whole file. An existing file must have been read; for small changes use Edit. A file whose lines all "
-        "end in CRLF keeps that, and a byte-order mark is kept too."
+        "Write a whole file. An existing file must have been read; for small changes use Edit. Encoding, byte-order "
+        "mark and, when all lines end in it, CRLF are kept."
     )
     params = WriteParams
 
     def look(self, params: WriteParams) -> FileChange:
         path = self._workspace.resolve(params.file_path)
-        shown, data = self._workspace.display(path), params.content.encode()
-        state = self._workspace.state(path)
+        shown, state = self._workspace.display(path), self._workspace.state(path)
         if state is None:
-            return self.change(path, None, data, f"Created {shown}.")
-        before = self._workspace.read(path, CHANGE_BYTES_MAX)
-        data = in_the_form_of(before, data)
-        if before != data:
-            return self.change(path, self.known_content(path), data, f"Wrote {shown}.")
+            return self.change(path, None, of_text(params.content, shown), f"Created {shown}.")
+        before = self.content(path)
+        if before.data != params.content.encode():  # what is no text may be given once more, but not replaced
+            after = in_the_form_of(before, params.content)
+            if after.data != before.data:
+                return self.change(path, self.known_content(path), after, f"Wrote {shown}.")
         self._read_cache.remember(state)  # the model has just given this content
         done = ToolResult(f"{shown} has this content already.", file_states=(state,))
-        return FileChange(shown, nothing_to_do=done, path=path, before=before, after=data, summary="")
+        return FileChange(shown, nothing_to_do=done, path=path, before=before, after=before, summary="")
 
 
-def in_the_form_of(before: bytes, data: bytes) -> bytes:
-    """New content with the byte-order mark and the line ends of the old one, which Read does not show."""
-    if is_all_crlf(before) and b"\r" not in data:
-        data = data.replace(b"\n", b"\r\n")
-    return BOM + data if before.startswith(BOM) and not data.startswith(BOM) else data
+def in_the_form_of(before: Content, text: str) -> Content:
+    """New content with the encoding, the mark and the line ends of the old one, which Read does not show.
+
+    Raises:
+        CallRefused: NOT_TEXT, or REFUSED (the encoding cannot express it).
+    """
+    if is_all_crlf(before.body) and "\r" not in text:
+        text = text.replace("\n", "\r\n")
+    if before.encoding.mark:
+        text = text.removeprefix("\ufeff")
+    before.require_expressible(text)
+    return before.with_body(text.encode())

@@ -1,4 +1,4 @@
-"""Print what things cost, as ratios taken in one run: `python -m tests.bench [start] [steps] [transcript]`.
+"""Print what things cost, as ratios taken in one run: `python -m tests.bench [start] [steps] [transcript] [files]`.
 
 Compare only within one printout: the machine, its load and byte-compiled files change every absolute figure.
 """
@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import start, steps, transcript
+from tests.bench import files, start, steps, transcript
 from tests.bench.measure import Row
 
 PARTS: Mapping[str, Callable[[Path], list[Row]]] = {
     "start": start.rows,
     "steps": steps.rows,
     "transcript": transcript.rows,
+    "files": files.rows,
 }
 
 

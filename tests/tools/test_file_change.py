@@ -332,6 +332,8 @@ def test_a_write_of_the_same_content_changes_nothing_and_counts_as_read(tmp_path
         (b"\xef\xbb\xbfa\n", "x\n", b"\xef\xbb\xbfx\n"),
         (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
         (b"", "x", b"x"),
+        ("a\r\nb\r\n".encode("utf-16"), "é\n", "é\r\n".encode("utf-16")),
+        ("中文注释，第一行\n".encode("gbk"), "新的\n", "新的\n".encode("gbk")),
     ],
 )
 def test_k14_a_whole_new_content_keeps_what_read_does_not_show(
@@ -342,6 +344,18 @@ def test_k14_a_whole_new_content_keeps_what_read_does_not_show(
     files.text("Read", file_path="f.txt")
     files.text("Write", file_path="f.txt", content=given)
     assert path.read_bytes() == after
+
+
+def test_k15_a_whole_new_content_that_the_encoding_cannot_express_is_refused(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.put("f.txt", b"caf\xe9\n")
+    files.text("Read", file_path="f.txt")
+    assert files.refusal("Write", file_path="f.txt", content="中\n") == (
+        ErrorCode.REFUSED,
+        "f.txt was not changed: '中' cannot be written in its encoding (ISO-8859-1 or like it). "
+        "Convert it with a command (Bash, such as iconv), or make an edit that needs ASCII only.",
+    )
+    assert path.read_bytes() == b"caf\xe9\n"
 
 
 # -- what a rename would destroy

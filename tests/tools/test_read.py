@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import socket
@@ -11,6 +12,7 @@ import pytest
 
 from tests.tools.files_kit import Files
 from tools.base import ErrorCode, FileState, ToolResult
+from tools.line_count import start_near_end
 
 
 @pytest.fixture
@@ -89,21 +91,82 @@ def test_lines_in_the_middle_of_a_file_of_many_chunks(files: Files) -> None:
     )
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_start_of_a_line_in_the_second_half_is_found_from_the_end(tmp_path: Path, end: str) -> None:
+    """Over several chunks, and with lines of many lengths; what lies in the first half is left to an ordinary pass."""
+    lines = [f"{number} " + "x" * (number % 40) for number in range(1, 100_001)]
+    text = "\n".join(lines) + end
+    (tmp_path / "f").write_text(text)
+    wanted = (50_001, 60_000, 99_999, 100_000, 100_001, 3)
+    with (tmp_path / "f").open("rb", buffering=0) as file:
+        found = {line: start_near_end(file, line, asyncio.Event()) for line in wanted}
+    starts: dict[int, int | None] = {line: text.index(f"\n{line} ") + 1 for line in wanted[:4]}
+    if not end:  # the last line has no end of its own: its start is told by the pass over the whole file
+        starts[100_000] = None
+    assert found == {**starts, 100_001: None, 3: None}
+
+
+def test_an_interrupted_count_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"\n" * 1000)
+    stop = asyncio.Event()
+    stop.set()
+    with (tmp_path / "f").open("rb", buffering=0) as file:
+        start_near_end(file, 999, stop)
+    assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == ""
+
+
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
         (b"\x89PNG\r\n\x1a\n\0\0", "a PNG image, 10 bytes"),
+        (
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\2\x80\0\0\1\xe0\x08\6\0\0\0",
+            "a PNG image of 640 x 480 pixels, 29 bytes",
+        ),
+        (b"GIF89a\x10\0\x20\0\xf0", "a GIF image of 16 x 32 pixels, 11 bytes"),
+        (
+            b"\xff\xd8\xff\xe0\0\4ab\xff\xc0\0\x11\x08\1\xe0\2\x80\3",
+            "a JPEG image of 640 x 480 pixels, 18 bytes",
+        ),
         (b"%PDF-1.7\n\xff\xfe", "a PDF document, 11 bytes"),
         (b"\0\1", "binary data, 2 bytes"),
-        (b"\xff\xfea\0", "UTF-16 text, 4 bytes"),
-        (b"caf\xe9", "text in another encoding, or binary data, 4 bytes"),
-        (b"a" * 2_000_000 + "é".encode()[:1], "text in another encoding, or binary data, 2,000,001 bytes"),
+        (b"\xff\xfe\0\xd8", "damaged UTF-16 text, 4 bytes"),
+        (b"\xff\xfe\0\0a\0\0\0", "UTF-32 text, 8 bytes"),
+        (b"\1\x02\xff\xfe\x03", "binary data, 5 bytes"),
     ],
 )
 def test_what_is_not_text_is_named_by_kind_and_size(files: Files, content: bytes, kind: str) -> None:
     files.put("f", content)
-    message = f"f is not UTF-8 text: {kind}. Use a command (Bash) to look at it."
+    message = f"f is not text: {kind}. Use a command (Bash) to look at it."
     assert files.refusal("Read", file_path="f") == (ErrorCode.NOT_TEXT, message)
+
+
+KEPT = "an Edit or Write keeps it.)"
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("é\r\nz\r\n".encode("utf-16"), f"     1\té\n     2\tz\n(The encoding is UTF-16 little-endian; {KEPT}"),
+        ("中文注释，第一行".encode("gbk"), f"     1\t中文注释，第一行\n(The encoding is GBK; {KEPT}"),
+        (b"caf\xe9\nna\xefve", f"     1\tcafé\n     2\tnaïve\n(The encoding is ISO-8859-1 or like it; {KEPT}"),
+        (
+            "gut ü\nändern\n".encode() + b"\xff",
+            "     1\tgut ü\n     2\tändern\n     3\t\ufffd\n"
+            "(Some bytes are not UTF-8 and are shown as \ufffd; an Edit leaves them as they are.)",
+        ),
+        (
+            "мир".encode("cp1251"),
+            "     1\tìèð\n"
+            "(The encoding is not certain; shown as if it were Windows-1252. An Edit may touch ASCII text only.)",
+        ),
+        (b"a" * 1_100_000 + b"\n\xe9", "     1\t" + "a" * 2_000),
+    ],
+)
+def test_k15_text_in_another_encoding_is_shown_and_said(files: Files, content: bytes, shown: str) -> None:
+    path = files.put("f", content)
+    assert files.text("Read", file_path="f")[: len(shown)] == shown
+    assert files.cache.is_current(path, hashlib.sha256(content).hexdigest())
 
 
 def test_k25_what_could_block_is_refused_by_its_kind(files: Files) -> None:
