@@ -102,7 +102,15 @@ class CodeAgent:
         self._children = Children(services.folder if session else None, services.disk, lambda: self.tool_registry)
         tasks = None if parent else TaskService(self._spawn, self._new_child_id, self._children.look)
         commands = CommandRunner(environment=services.environment, secrets=services.secrets, python=services.python)
-        self._toolbox = Toolbox(services.workspace, services.disk, commands, self._keep, tasks, read_only=read_only)
+        self._toolbox = Toolbox(
+            services.workspace,
+            services.disk,
+            commands,
+            self._keep,
+            tasks,
+            read_only=read_only,
+            extra_roots=services.extra_roots,
+        )
         self.background = self._toolbox.background
         self.tool_registry = self._toolbox.registry
         self.gate = PermissionGate(services.mode, services.approver, allow=services.allow, deny=services.deny)
@@ -211,6 +219,7 @@ class CodeAgent:
             raise ValueError("there is no transcript to resume")
         state = self.session.state
         self._investigator.seal(state.uncertain_actions)
+        self._children.seal(state.uncertain_actions)
         items = self._investigator.investigate(state.uncertain_actions)
         changed = [path for path in state.apply_to_host(self) if path not in _touched(items)]
         self.tool_registry.import_read_cache(_as_it_was(items, state))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agent.events import RuntimeEvent
@@ -87,7 +87,7 @@ def _report(order: TaskOrder, result: RunResult, files_changed: tuple[str, ...])
 
 
 class Children:
-    """Looks at the sessions of subagents after a crash. Changes nothing."""
+    """Looks at the sessions of subagents after a crash, and writes no record of theirs."""
 
     def __init__(self, folder: MemoryFolder | None, disk: Disk, registry: Callable[[], ToolRegistry]) -> None:
         self._folder = folder
@@ -127,6 +127,21 @@ class Children:
             return []
         files = self._folder.session(state.session_id)
         return Investigator(state.session_id, self._registry(), files.output).investigate(state.uncertain_actions)
+
+    def seal(self, actions: Sequence[UncertainAction]) -> None:
+        """Do for what is beneath each Task what opening the child's own session would: nobody may ever open it.
+
+        Only under the parent's lease. A child at work in another process is left alone. Raises OSError.
+        """
+        for action in actions:
+            child_id = action.payload.get("child_session_id")
+            state = self._load(child_id) if isinstance(child_id, str) else None
+            if state is None or self._folder is None:
+                continue
+            files = self._folder.session(state.session_id)
+            owner = read_owner(files)
+            if owner is None or not owner.is_alive():
+                Investigator(state.session_id, self._registry(), files.output).seal(state.uncertain_actions)
 
     def _load(self, child_id: str) -> ResumeState | None:
         if self._folder is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,9 @@ class Toolbox:
         tasks: TaskService | None,
         *,
         read_only: bool = False,
+        extra_roots: Sequence[Path] = (),
     ) -> None:
-        workspace = Workspace(root, disk)
+        workspace = Workspace(root, disk, extra_roots=extra_roots)
         cache = ReadCache()
         self._root = root
         self.commands = commands

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, ToolResult
+from tools.content import Content
+from tools.encoding import is_utf_8
 from tools.glob_pattern import compile_glob, names_hidden, normal_form
-from tools.grep_result import Collector, Counts, Files, Matches
+from tools.grep_result import Collector, Counts, Files, Matches, Words
+from tools.limits import DECODED_BYTES_MAX
 from tools.path_text import QUOTING_RULE
 from tools.regular_file import refusal, refuse_special
-from tools.ripgrep import SearchEnd, search
+from tools.search import Form, Query, Search, SearchEnd, search
 from tools.workspace import Workspace
 
 OutputMode = Literal["files_with_matches", "content", "count"]
@@ -37,11 +41,12 @@ class GrepParams(ToolParams):
 
 @dataclass(frozen=True, kw_only=True)
 class GrepPlan(Plan):
-    """What is searched: `name` is a file in `where`, or `.` for all of it."""
+    """What is searched: `name` is a file in `where`, or `.` for all of it; `codec` is that of a named legacy file."""
 
     where: Path
     name: str
     glob: str | None
+    codec: str | None
     params: GrepParams
 
 
@@ -49,14 +54,16 @@ class Grep(Tool[GrepParams, GrepPlan]):
     name = "Grep"
     description = (
         "Search file contents by regular expression. Hidden, binary and git-ignored files are left out unless path "
-        "names them; links are not followed. The result is cut at 30 KB, and a long line is shown as a window around "
-        "its match. " + QUOTING_RULE
+        "names them; links are not followed. Letters beyond ASCII are found in UTF-8 and UTF-16 files, in another "
+        "encoding when path is the file. The result is cut at 30 KB, and a long line is shown as a window around its "
+        "match. " + QUOTING_RULE
     )
     replay_safe = True
     params = GrepParams
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, search: Search = search) -> None:
         self._workspace = workspace
+        self._search = search
 
     async def plan(self, params: GrepParams) -> GrepPlan:
         if "\0" in params.pattern:
@@ -73,18 +80,41 @@ class Grep(Tool[GrepParams, GrepPlan]):
         if glob is not None:
             compile_glob(glob)
         where, name = (path, ".") if is_directory else (path.parent, path.name)
+        codec = None if is_directory or params.pattern.isascii() else self._codec(path)
         subject = f"{params.pattern} in {self._workspace.display(path)}"
-        return GrepPlan(subject, where=where, name=name, glob=glob, params=params)
+        return GrepPlan(subject, where=where, name=name, glob=glob, codec=codec, params=params)
 
     async def act(self, plan: GrepPlan, action: Action) -> ToolResult:
         collector = self._collector(plan)
-        end = await search(_arguments(plan), plan.where, collector.feed, action.stop)
+        end = await self._search(_query(plan), plan.where, collector.feed, action.stop)
         if end.exit_code == 2 and not collector.total and end.complaints:
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, _bad_pattern(end))
         if not collector.total:
             text = f"No match for {plan.params.pattern}."
             return ToolResult("\n".join([text, *end.notes()]))
         return ToolResult("\n".join([collector.render(plan.params.head_limit), *end.notes()]))
+
+    def _codec(self, path: Path) -> str | None:
+        """How to decode a file that is neither UTF-8 nor UTF-16."""
+        try:
+            encoding = Content(self._workspace.read(path, DECODED_BYTES_MAX), "").encoding
+        except CallRefused:
+            return None  # large, or no text: searched as it is
+        if encoding.ascii_only:
+            return "cp1252"
+        return None if encoding.mark else encoding.codec
+
+    def _words(self, plan: GrepPlan) -> Words:
+        """Shows lines in the encoding of their file, which is looked at once and only when they are not UTF-8."""
+
+        @lru_cache(maxsize=1)
+        def codec_of(name: bytes) -> str:
+            return self._codec(plan.where / os.fsdecode(name)) or "utf-8"
+
+        def words(name: bytes, line: bytes) -> str:
+            return line.decode("utf-8" if is_utf_8(line) else codec_of(name), "replace")
+
+        return words
 
     def _collector(self, plan: GrepPlan) -> Collector:
         fits = None if plan.glob is None else compile_glob(plan.glob).fullmatch
@@ -100,37 +130,31 @@ class Grep(Tool[GrepParams, GrepPlan]):
             case "count":
                 return Counts(show)
             case "content":
-                return Matches(show, params.line_numbers, bool(params.before or params.after or params.around))
+                return Matches(
+                    show, self._words(plan), params.line_numbers, bool(params.before or params.after or params.around)
+                )
 
 
-def _arguments(plan: GrepPlan) -> list[str]:
+def _query(plan: GrepPlan) -> Query:
     params = plan.params
-    arguments = [
-        *(["--ignore-case"] if params.ignore_case else []),
-        *(["--multiline", "--multiline-dotall"] if params.multiline else []),
-        *(["--hidden"] if plan.glob and names_hidden(plan.glob) else []),
-        *_type_filter(plan.glob),
-    ]
-    match params.output_mode:
-        case "files_with_matches":
-            arguments += ["--files-with-matches", "--null"]
-        case "count":
-            arguments += ["--count-matches", "--with-filename", "--null"]
-        case "content":
-            before, after = max(params.before, params.around), max(params.after, params.around)
-            arguments += ["--json", f"--before-context={before}", f"--after-context={after}"]
-    return [*arguments, "-e", params.pattern, "--", f"./{plan.name}" if plan.name != "." else "./"]
+    return Query(
+        Form(params.output_mode),
+        hidden=plan.glob is not None and names_hidden(plan.glob),
+        name=plan.name,
+        file_glob=_file_glob(plan.glob),
+        pattern=params.pattern,
+        ignore_case=params.ignore_case,
+        multiline=params.multiline,
+        codec=plan.codec,
+        before=max(params.before, params.around),
+        after=max(params.after, params.around),
+    )
 
 
-def _type_filter(glob: str | None) -> list[str]:
-    """Let ripgrep skip files whose name cannot fit; the whole pattern is checked on what it finds.
-
-    As a file type and not by its --glob, which would bring ignored files back in.
-    """
+def _file_glob(glob: str | None) -> str | None:
+    """What the name alone must fit; the whole pattern is checked on what is found."""
     name = (glob or "").rpartition("/")[2]
-    if name.strip("*") == "" or "}" in name.partition("{")[0]:
-        return []
-    return ["--type-add", f"wanted:{name}", "--type", "wanted"]
+    return None if name.strip("*") == "" or "}" in name.partition("{")[0] else name
 
 
 def _bad_pattern(end: SearchEnd) -> str:

@@ -6,13 +6,15 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from tools.limits import GREP_BYTES_MAX, GREP_KEPT_BYTES_MAX, GREP_LINE_CHARACTERS_MAX, GREP_WINDOW_CHARACTERS
-from tools.ripgrep import Lines
+from tools.search import Lines
 
 Show = Callable[[bytes], str | None]  # a path as the model sees it; None: not wanted
+Words = Callable[[bytes, bytes], str]  # a part of a line of the file with this path, as text
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,10 @@ class Counts(Collector):
 class Matches(Collector):
     """The matching lines, with the lines around them."""
 
-    def __init__(self, show: Show, numbers: bool, context: bool) -> None:
+    def __init__(self, show: Show, words: Words, numbers: bool, context: bool) -> None:
         super().__init__(show)
+        self._words = words
+        self._name = b""
         self._numbers = numbers
         self._context = context
         self._path: str | None = None
@@ -113,7 +117,8 @@ class Matches(Collector):
     def take(self, record: bytes) -> None:
         message = _DECODER.decode(record)
         if message.type == "begin":
-            self._path, self._next_number = self.show(message.data.path.decoded()), 0
+            self._name = message.data.path.decoded()
+            self._path, self._next_number = self.show(self._name), 0
         elif message.type in ("match", "context") and self._path is not None:
             self._take_lines(self._path, message.data)
 
@@ -128,7 +133,7 @@ class Matches(Collector):
         sign = ":" if data.submatches else "-"
         for index, line in enumerate(data.lines.decoded().removesuffix(b"\n").split(b"\n")):
             spans = [s for s in data.submatches if position <= s.start <= position + len(line)]
-            text = _excerpt(line, [span.start - position for span in spans])
+            text = _excerpt(partial(self._words, self._name), line, [span.start - position for span in spans])
             where = f"{path}{sign}{number + index}{sign}" if self._numbers else f"{path}{sign}"
             self.keep(path, _Entry(where + text, int(bool(data.submatches) and index == 0)))
             position += len(line) + 1
@@ -164,14 +169,14 @@ class _Message(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Message)
 
 
-def _excerpt(line: bytes, starts: list[int]) -> str:
+def _excerpt(words: Callable[[bytes], str], line: bytes, starts: list[int]) -> str:
     """The line; of a long one the part around its first match, with the column in characters, from 1."""
-    text = line.removesuffix(b"\r").decode("utf-8", "replace").replace("\0", "␀")
+    text = words(line.removesuffix(b"\r")).replace("\0", "␀")
     if len(text) <= GREP_LINE_CHARACTERS_MAX:
         return text
     if not starts:
         return text[:GREP_LINE_CHARACTERS_MAX] + f"… [the line has {len(text):,} characters]"
-    column = len(line[: starts[0]].decode("utf-8", "replace"))
+    column = len(words(line[: starts[0]]))
     begin, end = max(0, column - GREP_WINDOW_CHARACTERS), column + GREP_WINDOW_CHARACTERS
     more = f", {len(starts)} matches" if len(starts) > 1 else ""
     marks = ("…" if begin else "", "…" if end < len(text) else "")

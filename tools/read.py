@@ -12,11 +12,12 @@ from pydantic import Field
 
 from tools.base import Action, CallRefused, ErrorCode, FileState, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content, not_text
-from tools.encoding import UTF_8_STRAY, Encoding
+from tools.encoding import UTF_8, UTF_8_MARKED, UTF_8_STRAY, Encoding
 from tools.file_scan import FileScan
 from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, READ_LINES_MAX
 from tools.line_count import start_near_end
 from tools.line_window import LineWindow
+from tools.notebook import NOTE, notebook_text
 from tools.path_text import QUOTING_RULE
 from tools.read_cache import ReadCache
 from tools.regular_file import chunks, state_of
@@ -41,9 +42,9 @@ class ReadPlan(Plan):
 class Read(Tool[ReadParams, ReadPlan]):
     name = "Read"
     description = (
-        "Read a text file. Lines come with their numbers and a tab in front, which are not part of the file. At most "
-        "2,000 lines, 50 KB and 2,000 characters a line; what is left out is said, and offset and limit reach it. "
-        "A file must be read before it can be edited. " + QUOTING_RULE
+        "Read a text file or a notebook. Lines come with their numbers and a tab in front, which are not part of the "
+        "file. At most 2,000 lines, 50 KB and 2,000 characters a line; what is left out is said, and offset and limit "
+        "reach it. A file must be read before it can be edited. " + QUOTING_RULE
     )
     replay_safe = True
     params = ReadParams
@@ -69,6 +70,8 @@ class Read(Tool[ReadParams, ReadPlan]):
         As if it were UTF-8; when that shows something else, again and as a whole.
         """
         with self._workspace.open(plan.path) as (file, looked_at):
+            if plan.path.suffix == ".ipynb" and looked_at.st_size <= DECODED_BYTES_MAX:
+                return self._look_as_a_whole(plan, looked_at)
             line = self._begin(file, looked_at, plan.first, stop)
             scan = FileScan(looked_at, plan.first, plan.count, line)
             for chunk in chunks(file, plan.subject):
@@ -82,7 +85,7 @@ class Read(Tool[ReadParams, ReadPlan]):
         if scan.has_nul and is_large:
             raise not_text(plan.subject, scan.head, looked_at.st_size)
         if scan.has_nul or not (scan.is_utf_8 or is_large):
-            return self._look_again(plan, looked_at)
+            return self._look_as_a_whole(plan, looked_at)
         return "\n".join([scan.window.render(), *([] if scan.is_utf_8 else [_STRAY])]), scan.state(plan.path)
 
     def _begin(self, file: FileIO, looked_at: os.stat_result, first: int, stop: asyncio.Event) -> int:
@@ -91,20 +94,25 @@ class Read(Tool[ReadParams, ReadPlan]):
         file.seek(start or 0)
         return first if start else 1
 
-    def _look_again(self, plan: ReadPlan, looked_at: os.stat_result) -> tuple[str, FileState]:
+    def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> tuple[str, FileState]:
         content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
-        note = _encoding_note(content.encoding)
+        notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
+        text, note = (
+            (content.readable, _encoding_note(content.encoding)) if notebook is None else (notebook.encode(), NOTE)
+        )
         window = LineWindow(plan.first, plan.count)
-        window.feed(content.readable)
+        window.feed(text)
         window.close()
         state = state_of(plan.path, content.sha256, len(content.data), looked_at)
-        return f"{window.render()}\n{note}", state
+        return "\n".join(filter(None, [window.render(), note])), state
 
 
 _STRAY = "(Some bytes are not UTF-8 and are shown as \ufffd; an Edit leaves them as they are.)"
 
 
 def _encoding_note(encoding: Encoding) -> str:
+    if encoding in (UTF_8, UTF_8_MARKED):
+        return ""
     if encoding is UTF_8_STRAY:
         return _STRAY
     if encoding.ascii_only:

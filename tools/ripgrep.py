@@ -9,13 +9,11 @@ import re
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tools.base import CallRefused, ErrorCode
 from tools.limits import SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
+from tools.search import Consume, Form, Lines, Query, SearchEnd
 
 T = TypeVar("T")
 
@@ -24,40 +22,8 @@ _COMPLAINT_BYTES_MAX = 1_000
 _COMPLAINT_LINES_MAX = 20
 _ALWAYS = ("--no-config", "--color=never", "--no-require-git")  # .gitignore counts outside of repositories too
 _ENVIRONMENT = ("PATH", "HOME", "XDG_CONFIG_HOME", "LANG", "LC_ALL")  # what finds git's own ignore file; no keys
+_LABELS = {"gbk": "gbk", "gb18030": "gb18030", "cp1252": "windows-1252", "latin-1": "windows-1252"}  # by codec
 _UNREADABLE = re.compile(r"\(os error \d+\)$")
-
-
-@dataclass(frozen=True)
-class SearchEnd:
-    """How a search ended. `cut` says in words why it was stopped before its end; empty when it was not."""
-
-    exit_code: int
-    complaints: tuple[str, ...]
-    unreadable: int  # places
-    cut: str
-
-    def notes(self) -> list[str]:
-        """What the reader of the result has to know about what is missing."""
-        notes = [f"({self.cut}: the result is not complete. Search in a narrower path.)"] if self.cut else []
-        if self.unreadable:
-            notes.append(f"(Places that could not be read: {self.unreadable:,}.)")
-        return notes
-
-
-class Lines:
-    """Cuts a stream of bytes into records that end in a separator, and hands each to `take`."""
-
-    def __init__(self, separator: bytes, take: Callable[[bytes], None]) -> None:
-        self._separator = separator
-        self._take = take
-        self._rest: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> None:
-        first, *others = chunk.split(self._separator)
-        self._rest.append(first)
-        for record in others:
-            self._take(b"".join(self._rest))
-            self._rest = [record]
 
 
 class Complaints:
@@ -75,20 +41,16 @@ class Complaints:
             self.others.append(text)
 
 
-def find_ripgrep() -> str:
-    """The program's path. Raises CallRefused (REFUSED) when there is none."""
+def find_ripgrep() -> str | None:
+    """The program's path; None when there is none."""
     beside = Path(sys.executable).with_name("rg")
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
-    if found is None:
-        message = "Searching needs the program rg (ripgrep), which was not found. Tell the user; use Bash meanwhile."
-        raise CallRefused(ErrorCode.REFUSED, message)
-    return found
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
 
 
-async def search(
-    arguments: Sequence[str],
+async def ripgrep(
+    query: Query,
     where: Path,
-    consume: Callable[[bytes], None],
+    consume: Consume,
     stop: asyncio.Event,
     *,
     seconds_max: float = SEARCH_SECONDS_MAX,
@@ -99,9 +61,9 @@ async def search(
     It is ended when the bounds are reached, when `stop` is set, or when this call is cancelled.
     """
     process = await asyncio.create_subprocess_exec(
-        find_ripgrep(),
+        find_ripgrep() or "rg",
         *_ALWAYS,
-        *arguments,
+        *_arguments(query),
         cwd=where,
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         stdin=DEVNULL,
@@ -128,7 +90,26 @@ async def search(
     return SearchEnd(process.returncode or 0, tuple(complaints.others), complaints.unreadable, cut)
 
 
-async def _pump(process: Process, consume: Callable[[bytes], None], complaints: Complaints, bytes_max: int) -> str:
+def _arguments(query: Query) -> list[str]:
+    arguments = ["--hidden"] if query.hidden else []
+    if query.form is Form.NAMES:
+        return [*arguments, "--files", "--null", "--sortr=modified"]
+    arguments += ["--ignore-case"] if query.ignore_case else []
+    arguments += ["--multiline", "--multiline-dotall"] if query.multiline else []
+    if query.file_glob is not None:  # as a file type and not by --glob, which would bring ignored files back in
+        arguments += ["--type-add", f"wanted:{query.file_glob}", "--type", "wanted"]
+    arguments += [f"--encoding={_LABELS[query.codec]}"] if query.codec in _LABELS else []
+    match query.form:
+        case Form.FILES:
+            arguments += ["--files-with-matches", "--null"]
+        case Form.COUNTS:
+            arguments += ["--count-matches", "--with-filename", "--null"]
+        case Form.LINES:
+            arguments += ["--json", f"--before-context={query.before}", f"--after-context={query.after}"]
+    return [*arguments, "-e", query.pattern, "--", "./" if query.name == "." else f"./{query.name}"]
+
+
+async def _pump(process: Process, consume: Consume, complaints: Complaints, bytes_max: int) -> str:
     """Read both outputs to their end. Returns why it ended early, or nothing."""
     assert process.stdout is not None and process.stderr is not None  # both are pipes
     listening = asyncio.ensure_future(_listen(process.stderr, complaints))

@@ -116,6 +116,10 @@ def root(
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Model turns of a run.")] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Tokens of a run.")] = None,
     cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="The workspace.")] = None,
+    add_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--add-dir", metavar="DIR", help="Another directory that the file tools may use."),
+    ] = None,
     memory_dir: MemoryDir = None,
     env_file: EnvFile = None,
     no_session: Annotated[bool, typer.Option("--no-session", help="Record nothing: a crash loses everything.")] = False,
@@ -152,6 +156,7 @@ def root(
         max_steps=max_steps,
         max_tokens=max_tokens,
         cwd=cwd,
+        add_dir=tuple(add_dir or ()),
         memory_dir=memory_dir,
         env_file=env_file,
         no_session=no_session,

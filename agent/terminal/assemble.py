@@ -52,6 +52,14 @@ def workspace_of(options: Options) -> Path:
     return path
 
 
+def extra_roots_of(options: Options) -> tuple[Path, ...]:
+    """The directories of --add-dir, resolved. Raises ConfigError."""
+    for path in options.add_dir:
+        if not path.is_dir():
+            raise ConfigError(f"{path} is no directory: --add-dir takes one that exists.")
+    return tuple(path.resolve() for path in options.add_dir)
+
+
 def assemble(options: Options, environment: Mapping[str, str], approver: Approver) -> Assembly:
     """Read settings and find the session that is meant.
 
@@ -67,6 +75,7 @@ def assemble(options: Options, environment: Mapping[str, str], approver: Approve
         raise ConfigError("--no-session begins a session that is not recorded: leave out -c, -r or --fork.")
     services = Services(
         workspace=workspace,
+        extra_roots=extra_roots_of(options),
         folder=folder,
         provider=make_provider(settings),
         model=settings.model,

@@ -34,6 +34,7 @@ class Options:
     max_steps: int | None = None
     max_tokens: int | None = None
     cwd: Path | None = None
+    add_dir: tuple[Path, ...] = ()
     memory_dir: str | None = None
     env_file: str | None = None
     no_session: bool = False

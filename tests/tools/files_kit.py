@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tools.grep import Grep
 from tools.read import Read
 from tools.read_cache import ReadCache
 from tools.registry import AnyTool, ToolRegistry
+from tools.search import Search, search
 from tools.verdict import Json, Verdict
 from tools.workspace import Workspace
 from tools.write import Write
@@ -36,9 +37,11 @@ class Files:
         disk: Disk | None = None,
         link: Callable[[Path, Path], None] = os.link,
         keeps: bool = True,
+        search: Search = search,
+        extra_roots: Sequence[Path] = (),
     ) -> None:
         self.root = root
-        self.workspace = Workspace(root, disk or Disk(), link)
+        self.workspace = Workspace(root, disk or Disk(), link, extra_roots)
         self.cache = ReadCache()
         self.kept: dict[str, bytes] = {}
         self._keeps = keeps
@@ -46,8 +49,8 @@ class Files:
             Read(self.workspace, self.cache),
             Edit(self.workspace, self.cache, self.keep),
             Write(self.workspace, self.cache, self.keep),
-            Glob(self.workspace),
-            Grep(self.workspace),
+            Glob(self.workspace, search),
+            Grep(self.workspace, search),
         ]
         self.registry = ToolRegistry(self.tools, self.cache)
         self.intents: list[dict[str, Json]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.tools.files_kit import Files
 from tools.base import ErrorCode, FileState, ToolResult
 from tools.line_count import start_near_end
+from tools.notebook import NOTE
 
 
 @pytest.fixture
@@ -167,6 +169,49 @@ def test_k15_text_in_another_encoding_is_shown_and_said(files: Files, content: b
     path = files.put("f", content)
     assert files.text("Read", file_path="f")[: len(shown)] == shown
     assert files.cache.is_current(path, hashlib.sha256(content).hexdigest())
+
+
+def test_a_notebook_is_shown_as_text_and_edited_as_it_lies_in_the_file(files: Files) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "words"]},
+        {
+            "cell_type": "code",
+            "execution_count": 3,
+            "source": "x = 1\nprint(x)\n",
+            "outputs": [
+                {"output_type": "stream", "name": "stdout", "text": ["1\n"]},
+                {"output_type": "display_data", "data": {"text/html": "<b>", "text/plain": "b", "image/png": "aGk="}},
+                {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []},
+            ],
+        },
+    ]
+    path = files.put("n.ipynb", json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
+    shown = [
+        "--- cell 1, markdown",
+        "# Title",
+        "words",
+        "--- cell 2, code, run 3",
+        "x = 1",
+        "print(x)",
+        "--- output",
+        "1",
+        "--- output",
+        "b",
+        "(image/png, 4 characters)",
+        "--- output",
+        "ValueError: no",
+        NOTE,
+    ]
+    lines = files.text("Read", file_path="n.ipynb").split("\n")
+    assert [line.partition("\t")[2] or line for line in lines] == shown
+    files.text("Edit", file_path="n.ipynb", old_string="x = 1", new_string="x = 2")
+    assert json.loads(path.read_bytes())["cells"][1]["source"] == "x = 2\nprint(x)\n"
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", "[" * 100_000, '{"nbformat": 3, "worksheets": []}'])
+def test_what_only_looks_like_a_notebook_is_read_as_it_is(files: Files, content: str) -> None:
+    files.put("n.ipynb", content)
+    assert files.text("Read", file_path="n.ipynb").startswith(f"     1\t{content[:2000]}")
 
 
 def test_k25_what_could_block_is_refused_by_its_kind(files: Files) -> None:

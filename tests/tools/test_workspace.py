@@ -79,3 +79,21 @@ def test_k39_a_directory_that_becomes_a_link_before_the_write_leads_nowhere(file
     refused = files.call_late(swap, "Write", file_path=f"{where}/new.txt", content="x")
     assert isinstance(refused, CallRefused) and refused.code == ErrorCode.OUTSIDE_WORKSPACE
     assert {str(path.relative_to(outside)) for path in outside.rglob("*")} == {"deep"}
+
+
+def test_another_root_is_used_by_whole_paths_and_nothing_beside_it(files: Files) -> None:
+    extra, beside = files.root.parent / "extra", files.root.parent / "beside"
+    extra.mkdir()
+    beside.mkdir()
+    (extra / "a.txt").write_text("needle\n")
+    (files.root / "to-extra").symlink_to(extra)
+    more = Files(files.root, extra_roots=[extra])
+    name = str(extra / "a.txt")
+    assert more.text("Read", file_path=name) == "     1\tneedle"
+    assert more.text("Edit", file_path="to-extra/a.txt", old_string="needle", new_string="pin").startswith(
+        f"Edited {name}"
+    )
+    assert more.text("Write", file_path=str(extra / "new/b.txt"), content="pin\n") == f"Created {extra}/new/b.txt."
+    assert more.text("Grep", pattern="pin", path=str(extra)) == f"{extra}/a.txt\n{extra}/new/b.txt"
+    assert more.code("Read", file_path=str(beside)) == ErrorCode.OUTSIDE_WORKSPACE
+    assert files.code("Read", file_path=name) == ErrorCode.OUTSIDE_WORKSPACE
