@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +12,9 @@ from tools.encoding import UTF_8, Encoding, encoding_of
 from tools.file_kind import kind_of
 
 WAY_FORWARD = "Convert it with a command (Bash, such as iconv), or make an edit that needs ASCII only."
+
+_HASHED_AHEAD_BYTES_MIN = 1024 * 1024
+_HASHERS = ThreadPoolExecutor(2, thread_name_prefix="hash")  # threads begin with the first large content
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,16 @@ class Content:
 
     @cached_property
     def sha256(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
+        return self._ahead.result() if "_ahead" in self.__dict__ else _sha256(self.data)
+
+    def hash_ahead(self) -> None:
+        """Begin with the hash in another thread: of a large content it takes as long as all else that is done."""
+        if len(self.data) >= _HASHED_AHEAD_BYTES_MIN:
+            _ = self._ahead
+
+    @cached_property
+    def _ahead(self) -> Future[str]:
+        return _HASHERS.submit(_sha256, self.data)
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -86,6 +99,10 @@ class Content:
             f"{self.shown} was not changed: {character!r} cannot be written in its encoding ({self.encoding.name}). "
             f"{WAY_FORWARD}",
         )
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def of_text(text: str, shown: str) -> Content:

@@ -31,21 +31,22 @@ class Diff:
         return "\n".join(self.head + lines)
 
 
-def unified_diff(before: bytes | None, after: bytes | None, shown: str) -> Diff:
+def unified_diff(before: bytes | None, after: bytes | None, shown: str, same: tuple[int, int] = (0, 0)) -> Diff:
     """Compare two texts in UTF-8; None means that there is no file.
 
-    Only what lies between the common beginning and the common end is looked at line by line.
+    Only what lies between the common beginning and the common end is looked at line by line. `same` is how many bytes
+    of each are known to be equal.
     """
     head = (f"--- {'/dev/null' if before is None else shown}", f"+++ {'/dev/null' if after is None else shown}")
     old, new = before or b"", after or b""
-    lines = islice(_hunks(old, new), DIFF_PREVIEW_LINES_MAX + 1) if old != new else ()
+    lines = islice(_hunks(old, new, same), DIFF_PREVIEW_LINES_MAX + 1) if old != new else ()
     return Diff(head, tuple(lines), old, new)
 
 
-def _hunks(old: bytes, new: bytes) -> Iterator[str]:
-    change_at = _same_bytes(old, new)
+def _hunks(old: bytes, new: bytes, same: tuple[int, int]) -> Iterator[str]:
+    change_at = _same_head(old, new, same[0])
     start = _lines_back(old, change_at, _CONTEXT_LINES)
-    tail = _same_tail(old, new, change_at)
+    tail = _same_tail(old, new, change_at, same[1])
     old_part = old[start : _lines_on(old, len(old) - tail, _CONTEXT_LINES)]
     new_part = new[start : _lines_on(new, len(new) - tail, _CONTEXT_LINES)]
     first_line = old.count(b"\n", 0, start)
@@ -108,20 +109,20 @@ def _same(one: list[bytes], other: list[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _same_bytes(one: bytes, other: bytes) -> int:
+def _same_head(one: bytes, other: bytes, known: int) -> int:
     """How long the common beginning is. Slices are compared, which runs at memory speed."""
     size = min(len(one), len(other))
-    for start in chain(range(0, size, CHUNK_BYTES), [size]):
+    for start in chain(range(known, size, CHUNK_BYTES), [size]):
         end = min(start + CHUNK_BYTES, size)
         if one[start:end] != other[start:end]:
             return start + _same_by_bisection(one[start:end], other[start:end])
     return size
 
 
-def _same_tail(one: bytes, other: bytes, head: int) -> int:
+def _same_tail(one: bytes, other: bytes, head: int, known: int) -> int:
     """How long the common end is behind a common beginning, up to the start of a line in both."""
     size = min(len(one), len(other)) - head
-    same = 0
+    same = min(known, size)
     while same < size:
         step = min(CHUNK_BYTES, size - same)
         a, b = one[len(one) - same - step : len(one) - same], other[len(other) - same - step : len(other) - same]

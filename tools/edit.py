@@ -55,7 +55,10 @@ class Edit(FileChangeTool[EditParams]):
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message)
         count = f"{len(found.places)} replacement" + ("s" if len(found.places) > 1 else "")
         how = f"; {found.how}" if found.how else ""
-        return self.change(path, content, after, f"Edited {content.shown} ({count}{how}).")
+        same = (found.places[0][0], len(content.body) - found.places[-1][1])
+        if content.encoding.ascii_only:
+            same = (0, 0)  # what is shown is not the body
+        return self.change(path, content, after, f"Edited {content.shown} ({count}{how}).", same)
 
     def _creation(self, path: Path, text: str) -> FileChange:
         shown, now = self._workspace.display(path), self._workspace.state(path)

@@ -102,6 +102,7 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
             CallRefused: NOT_FOUND, NOT_TEXT, NOT_READ, CHANGED_SINCE_READ, or REFUSED (no file, too large).
         """
         content = self.content(path)
+        content.hash_ahead()
         _ = content.encoding  # what is no text is refused as that, read or not
         if self._read_cache.get(path) is None:
             raise CallRefused(ErrorCode.NOT_READ, f"{content.shown} has not been read in this session. Read it first.")
@@ -130,11 +131,24 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         what = f"Removed {shown} again." if is_new else f"Gave {shown} its content from before again."
         return replace(self.change(path, self.content(path), before, what), is_revert=True)
 
-    def change(self, path: Path, before: Content | None, after: Content | None, summary: str) -> FileChange:
-        """The plan for a new content. Raises CallRefused (REFUSED) when the file cannot be given one."""
+    def change(
+        self,
+        path: Path,
+        before: Content | None,
+        after: Content | None,
+        summary: str,
+        same: tuple[int, int] = (0, 0),
+    ) -> FileChange:
+        """The plan for a new content; `same` as in `unified_diff`.
+
+        Raises:
+            CallRefused: REFUSED, the file cannot be given one.
+        """
         self._workspace.refuse_irreplaceable(path)
+        if after is not None:
+            after.hash_ahead()
         shown = self._workspace.display(path)
-        diff = unified_diff(_text(before), _text(after), shown)
+        diff = unified_diff(_text(before), _text(after), shown, same)
         told = "" if before is None or after is None else diff.text(DIFF_RESULT_LINES_MAX)
         return FileChange(shown, diff.text(), path=path, before=before, after=after, summary=summary, diff=told)
 
