@@ -34,6 +34,8 @@ class PoweredDevice:
         with self._image.open("wb") as file:
             file.truncate(IMAGE_BYTES)
         _run("mkfs.ext4", "-q", "-F", str(self._image))
+        # One device for all mounts: what an earlier one still has in its buffers is seen by the next.
+        self._device = _run("losetup", "--find", "--show", str(self._image)).strip()
         self._mount()
 
     def shut_down(self) -> None:
@@ -52,15 +54,18 @@ class PoweredDevice:
     def remove(self) -> None:
         with suppress(OSError):
             _run("umount", str(self.folder))
+        with suppress(OSError):
+            _run("losetup", "--detach", self._device)
 
     def _mount(self) -> None:
-        _run("mount", "-o", "loop", str(self._image), str(self.folder))
+        _run("mount", self._device, str(self.folder))
 
 
-def _run(*command: str) -> None:
+def _run(*command: str) -> str:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 class DiskUntilCut(Disk):

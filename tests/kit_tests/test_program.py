@@ -75,7 +75,7 @@ def test_a_copy_shares_the_workspace_and_has_the_state_of_the_moment(
 
 def test_a_terminal_shows_the_screen_and_takes_keys(user: Program) -> None:
     terminal = user.terminal("1")
-    terminal.wait_for("ready")
+    terminal.wait_for("to the side")  # else the echo of what is typed may come before it
     terminal.enter("你好 wide")
     terminal.wait_for("heard 你好 wide")
     terminal.enter("end")
