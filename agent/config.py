@@ -2,7 +2,7 @@
 
 A *source* is one of these places. Single values are taken from the first source that has them. The key and the address
 are not single values: they come from one source together or not at all, so that a key is never sent to an address that
-came from elsewhere (contract.md):
+came from elsewhere:
 
 - The first source that holds a key or an address is the one that is used. A key alone goes to the default address; an
   address alone gets no key, as servers on one's own machine want it.

@@ -7,7 +7,7 @@
     ├── TranscriptUnavailable   exit 7   the transcript cannot be written: nothing may be done
     └── ModelFailure            exit 1   the model gave no complete answer
 
-The exit codes are those of contract.md. `memory` and `tools` have errors of their own; `agent` translates them.
+The README lists the exit codes. `memory` and `tools` have errors of their own; `agent` translates them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def utc_now() -> datetime:
 
 
 def random_hex() -> str:
-    """12 hex digits, as ids of contract.md have them."""
+    """12 hex digits, as all our ids have them."""
     return secrets.token_hex(6)
 
 

@@ -111,7 +111,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """The process's exit code after this run (contract.md, "Exit codes")."""
+        """The process's exit code after this run (the README lists them)."""
         codes = {
             End.COMPLETED: 4 if self.unanswered else 0,
             End.OUTPUT_CLOSED: 0 if self.details.get("complete") else 1,

@@ -68,7 +68,7 @@ class Toolbox:
         self.registry = ToolRegistry(tools, cache)
 
     def runtime_state(self, grants: list[str]) -> JsonObject:
-        """What a checkpoint carries of it (contract.md, `runtime_state`)."""
+        """What a checkpoint carries of it."""
         return {
             "read_cache": self.registry.export_read_cache(),
             "cwd": str(self.bash.cwd),

@@ -10,7 +10,7 @@ import msgspec
 from memory.disk import Disk
 from memory.events import BlobRef, JsonObject, Text
 
-STRING_BYTES_MAX = 64 * 1024  # contract.md: any string above is a blob
+STRING_BYTES_MAX = 64 * 1024  # any string above, in whatever field, is a blob
 RECORD_BYTES_MAX = (1 << 20) - 4096  # room for the envelope below 1 MiB
 _SMALLER_STRINGS = (STRING_BYTES_MAX, 4096, 512)  # many strings just below the limit can still make a large record
 HEAD_CHARACTERS = 1500

@@ -1,4 +1,4 @@
-"""The five kinds of fact, as contract.md lays them out. Values only: nothing here reads or writes."""
+"""The five kinds of fact: the records of a transcript. Values only: nothing here reads or writes."""
 
 from __future__ import annotations
 

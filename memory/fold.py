@@ -311,7 +311,7 @@ class SessionFold:
             self._arguments.pop(action.action_id, None)
 
     def _todos(self, action: ActionFacts) -> None:
-        """A todo list is the arguments of the last completed call that had one (contract.md, TodoWrite)."""
+        """A todo list is the arguments of the last completed call that had one."""
         arguments = self._arguments.get(action.action_id)
         if arguments is None or '"todos"' not in arguments:
             return

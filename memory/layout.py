@@ -1,4 +1,4 @@
-"""All names on disk (contract.md, "Names on disk"), in one place."""
+"""All names on disk, in one place."""
 
 from __future__ import annotations
 

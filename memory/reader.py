@@ -29,7 +29,7 @@ from memory.disk import open_regular
 from memory.events import EventType, JsonObject, TranscriptEvent
 from memory.foreign import decode_foreign
 
-RECORD_BYTES_MAX = 1 << 20  # contract.md: a record stays below 1 MiB
+RECORD_BYTES_MAX = 1 << 20  # a record stays below 1 MiB
 BUFFER_BYTES = 256 * 1024  # a larger one than usual makes a scan a fifth faster
 MARK_EVERY_LINES = 512  # reading from a mark passes over half of that in the mean
 CHECKPOINTS_KEPT = 3  # the newest that can be used counts; an older one stands in for it
@@ -62,7 +62,7 @@ class Damage(msgspec.Struct, frozen=True):
         return (self.kind, self.offset)
 
     def as_json(self) -> JsonObject:
-        """The object of contract.md, "Damage"."""
+        """The finding as JSON output and records have it."""
         found: JsonObject = msgspec.to_builtins(self)
         return found
 

@@ -1,4 +1,4 @@
-"""Rebuilds a session from its transcript: a pure fold over its records (design.md section 5).
+"""Rebuilds a session from its transcript: a pure fold over its records.
 
 The same bytes give the same state, every time: no clock, no network, no look at the world beyond the session's own
 files. What became of the uncertain actions is for `agent.recovery` to find out.

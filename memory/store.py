@@ -1,4 +1,4 @@
-"""The transcript file: one line a record, appended and never rewritten (design.md section 3).
+"""The transcript file: one line a record, appended and never rewritten.
 
 The store is in one of three states. *Open*: a record is one `write`. *Full*: a write failed and was cut back; records
 wait in memory, in order, until `write_late` finds room. *Stopped*: the file is not what we left, or a sync or a

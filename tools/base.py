@@ -1,6 +1,6 @@
 """What a tool is: parameters, words for the model, and four short acts.
 
-A call lives through them in this order (design.md section 4):
+A call lives through them in this order:
 
     plan    looks and promises: reads only, raises `CallRefused` when the call cannot be done
     intent  looks again after the question, and says what the `started` record must hold
@@ -24,7 +24,7 @@ from tools.verdict import Finding, Json, Verdict
 
 
 class ErrorCode(StrEnum):
-    """Why a call failed: the closed list of contract.md."""
+    """Why a call failed: a closed list that records and programs rely on."""
 
     INVALID_ARGUMENTS = "INVALID_ARGUMENTS"
     UNKNOWN_TOOL = "UNKNOWN_TOOL"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-READ_LINES_MAX = 2_000  # contract.md: more lines than a model uses at once
+READ_LINES_MAX = 2_000  # more lines than a model uses at once
 READ_BYTES_MAX = 50 * 1024  # about 13k tokens: more would push out the task itself
 LINE_CHARACTERS_MAX = 2_000  # minified files: a longer line is data, not text to be read
 

@@ -13,7 +13,7 @@ from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, T
 from tools.verdict import Finding, Json, Verdict
 
 SubagentType = Literal["general", "explore"]
-LIMIT_REASONS = ("max_steps", "token_budget")  # terminal reasons of contract.md
+LIMIT_REASONS = ("max_steps", "token_budget")  # terminal reasons, as records have them
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 class Verdict(StrEnum):
-    """The closed list of contract.md; each speaks about the moment of the look."""
+    """A closed list that records and programs rely on; each speaks about the moment of the look."""
 
     APPLIED = "applied"  # Edit, Write: the file has the planned content
     NOT_APPLIED = "not_applied"  # Edit, Write: the file has the content from before
@@ -34,5 +34,5 @@ class Finding:
     facts: Mapping[str, Json] = field(default_factory=dict)
 
     def evidence(self) -> dict[str, Json]:
-        """The `evidence` object of contract.md: `text` plus the facts."""
+        """The `evidence` object of records and JSON: `text` plus the facts."""
         return {"text": self.text, **self.facts}

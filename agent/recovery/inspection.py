@@ -42,7 +42,7 @@ class Inspection:
         return not self.is_live and any(item.is_open for item in self.items)
 
     def as_json(self) -> JsonObject:
-        """The object of `recover --json` (contract.md)."""
+        """The object of `recover --json`."""
         state = self.state
         owner = self.owner
         return {

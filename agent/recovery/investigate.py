@@ -34,14 +34,14 @@ class Investigated:
 
     @property
     def is_open(self) -> bool:
-        """Does it wait for a decision? What has no effect does not count (contract.md, exit code 5)."""
+        """Does it wait for a decision? What has no effect does not count (exit code 5)."""
         return self.decision is None and self.finding.verdict is not Verdict.NO_EFFECT
 
     def decided(self, choice: Choice, finding: Finding | None = None) -> Investigated:
         return replace(self, decision=choice, finding=finding or self.finding)
 
     def as_json(self) -> JsonObject:
-        """The object of contract.md, "An uncertain action"."""
+        """The action as JSON output has it."""
         return {
             "session_id": self.session_id,
             "run_id": self.action.run_id,

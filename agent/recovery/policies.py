@@ -1,4 +1,4 @@
-"""What can be decided about an interrupted action, and what a stated policy decides (design.md section 5)."""
+"""What can be decided about an interrupted action, and what a stated policy decides."""
 
 from __future__ import annotations
 

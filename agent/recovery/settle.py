@@ -1,4 +1,4 @@
-"""Brings what a crash left open to an end, when the user acts and before anything else (design.md section 5).
+"""Brings what a crash left open to an end, when the user acts and before anything else.
 
 Each step is a record of its own and none is repeated: after a crash in the middle, the next resume finds fewer open
 ends and does the rest.

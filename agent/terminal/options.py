@@ -17,7 +17,7 @@ class OutputFormat(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """The flags of contract.md, "Command line"."""
+    """The flags; `mycodeagent --help` describes them."""
 
     prompt: str | None = None
     print_: bool = False

@@ -1,4 +1,4 @@
-"""The result object of `-p --output-format json` (contract.md, "JSON")."""
+"""The result object of `-p --output-format json`."""
 
 from __future__ import annotations
 

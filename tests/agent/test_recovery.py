@@ -26,7 +26,7 @@ from tests.kit.script import Call, Reply, Script, call, say
 from tests.kit.transcript import breaches, transitions
 from tools.verdict import Verdict
 
-# -- the table of design.md, section 5
+# -- the table of verdicts and choices
 
 TABLE: Mapping[Verdict, str] = {
     Verdict.APPLIED: "keep · revert · verify · show",
