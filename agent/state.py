@@ -14,7 +14,6 @@ class LoopState(StrEnum):
     IDLE = "idle"
     ASKING_MODEL = "asking_model"
     RUNNING_TOOLS = "running_tools"
-    COMPACTING = "compacting"
     RECOVERING = "recovering"
     ENDED = "ended"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-REPLACEMENT = "\ufffd"
 SECRET_REMOVED = "[API key removed]"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
