@@ -218,6 +218,7 @@ class CodeAgent:
         if self.session is None or self.session.state is None:
             raise ValueError("there is no transcript to resume")
         state = self.session.state
+        self._toolbox.add_directories(state.runtime_state.directories)
         self._investigator.seal(state.uncertain_actions)
         self._children.seal(state.uncertain_actions)
         items = self._investigator.investigate(state.uncertain_actions)
@@ -396,7 +397,12 @@ class CodeAgent:
 
     def _overrides(self) -> JsonObject:
         """What belongs to this process, not to the record: another model may have been chosen for the rest of a run."""
-        return {"model": self.services.model, "provider": self.services.provider.kind, "mode": self.gate.mode.value}
+        return {
+            "model": self.services.model,
+            "provider": self.services.provider.kind,
+            "mode": self.gate.mode.value,
+            "directories": self._toolbox.directories,
+        }
 
     def _world(self) -> World:
         return World(
@@ -407,6 +413,7 @@ class CodeAgent:
             date=self.clock().strftime("%Y-%m-%d"),
             project_rules=self.services.cleaner.clean(read_project_rules(self.services.workspace)),
             tools=tuple(self.tool_registry.names),
+            directories=tuple(self._toolbox.directories),
         )
 
     def _ended_before(self, end: End, message: str | None = None) -> RunResult:
@@ -430,6 +437,8 @@ class CodeAgent:
             "boot_id": owner.boot_id,
             "pid_namespace": owner.pid_namespace,
         }
+        if self._toolbox.directories:
+            details["directories"] = self._toolbox.directories
         if self._parent is not None:
             details["parent_session"] = self._parent.session_id
             details["parent_call"] = self._parent.tool_call_id
@@ -481,7 +490,13 @@ class CodeAgent:
         changed = FilesChanged()
         limits = Limits(STEPS_MAX, self.services.limits.tokens_max)
         # What the user has said since (`/mode`, "always") counts for a child too.
-        services = replace(self.services, limits=limits, mode=self.gate.mode, allow=self.gate.allowed)
+        services = replace(
+            self.services,
+            limits=limits,
+            mode=self.gate.mode,
+            allow=self.gate.allowed,
+            extra_roots=self._toolbox.extra_roots,
+        )
         link = ParentLink(self.session_id, order.action.tool_call_id, order.action.action_id)
         observers = (changed, *self._observers)
         read_only = order.subagent_type == "explore"

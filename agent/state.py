@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memory.events import End, JsonObject
+from memory.events import End, JsonObject, list_in
 
 
 class LoopState(StrEnum):
@@ -53,9 +53,10 @@ class World:
     date: str
     project_rules: str
     tools: tuple[str, ...]
+    directories: tuple[str, ...] = ()  # where the file tools may work besides the workspace
 
     def as_json(self) -> JsonObject:
-        return {
+        found: JsonObject = {
             "workspace": self.workspace,
             "model": self.model,
             "provider": self.provider,
@@ -64,6 +65,7 @@ class World:
             "project_rules": self.project_rules,
             "tools": list(self.tools),
         }
+        return {**found, "directories": list(self.directories)} if self.directories else found
 
     @classmethod
     def from_json(cls, details: JsonObject, default: World) -> World:
@@ -78,6 +80,7 @@ class World:
             date=str(details.get("date") or default.date),
             project_rules=str(details.get("project_rules", default.project_rules)),
             tools=tuple(names),
+            directories=tuple(str(one) for one in list_in(details, "directories")),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tools.edit import Edit
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.kill_bash import KillBash
+from tools.path_text import path_to_text, text_to_path
 from tools.read import Read
 from tools.read_cache import ReadCache
 from tools.registry import ToolRegistry
@@ -52,7 +54,7 @@ class Toolbox:
         read_only: bool = False,
         extra_roots: Sequence[Path] = (),
     ) -> None:
-        workspace = Workspace(root, disk, extra_roots=extra_roots)
+        self._workspace = workspace = Workspace(root, disk, extra_roots=extra_roots)
         cache = ReadCache()
         self._root = root
         self.commands = commands
@@ -67,6 +69,16 @@ class Toolbox:
             tools.append(Task(tasks.spawn, tasks.new_child_id, tasks.look))
         self.registry = ToolRegistry(tools, cache)
 
+    @property
+    def extra_roots(self) -> Sequence[Path]:
+        """Where the file tools may work besides the workspace."""
+        return self._workspace.extra_roots
+
+    @property
+    def directories(self) -> list[str]:
+        """The extra roots as records and the model have them."""
+        return [path_to_text(root) for root in self.extra_roots]
+
     def runtime_state(self, grants: list[str]) -> JsonObject:
         """What a checkpoint carries of it."""
         return {
@@ -74,7 +86,14 @@ class Toolbox:
             "cwd": str(self.bash.cwd),
             "todos": self.todo.todos,
             "grants": grants,
+            "directories": self.directories,
         }
+
+    def add_directories(self, directories: Sequence[str]) -> None:
+        """Let the file tools work where the user let them work before."""
+        for directory in directories:
+            with suppress(UnicodeEncodeError):  # a damaged record
+                self._workspace.add_root(text_to_path(directory))
 
     def restore(self, cwd: str | None, todos: list[JsonObject]) -> str | None:
         """Put back what a transcript tells. Returns the recorded directory when it is gone, else None."""

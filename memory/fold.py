@@ -260,6 +260,8 @@ class SessionFold:
             case Reason.SESSION_OPENED:
                 self._opened = details
                 self._name = str(details["name"]) if details.get("name") else self._name
+                if "directories" in details:  # every opening names all of them
+                    self._runtime.directories = [str(one) for one in list_in(details, "directories")]
             case Reason.SESSION_NAMED:
                 self._name = str(details.get("name") or "") or None
             case Reason.FORKED:

@@ -91,6 +91,7 @@ class RuntimeFacts:
     grants: list[str] = field(default_factory=list)
     background: dict[str, JsonObject] = field(default_factory=dict)  # by bash_id; those whose end nobody was told
     background_count: int = 0  # of all ids that the session has given
+    directories: list[str] = field(default_factory=list)  # where the file tools may work besides the workspace
 
     def remember_read(self, state: JsonObject) -> None:
         """A file's content is known; the one that was seen least recently is forgotten past the limit."""
@@ -112,6 +113,7 @@ class RuntimeFacts:
             grants=[str(grant) for grant in list_in(found, "grants")],
             background={str(one.get("bash_id")): one for one in list_in(found, "background") if isinstance(one, dict)},
             background_count=count if isinstance(count := found.get("background_count"), int) else 0,
+            directories=[str(directory) for directory in list_in(found, "directories")],
         )
 
     def as_json(self) -> JsonObject:
@@ -122,6 +124,7 @@ class RuntimeFacts:
             "grants": self.grants,
             "background": list(self.background.values()),
             "background_count": self.background_count,
+            "directories": self.directories,
         }
 
 

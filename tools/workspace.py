@@ -46,9 +46,21 @@ class Workspace:
 
     def __init__(self, root: Path, disk: Disk, link: Link = os.link, extra_roots: Sequence[Path] = ()) -> None:
         self.root = Path(os.path.realpath(root))
-        self._roots = (self.root, *(Path(os.path.realpath(extra)) for extra in extra_roots))
+        self._roots = [self.root]
         self._disk = disk
         self._link = link
+        for extra in extra_roots:
+            self.add_root(Path(os.path.realpath(extra)))
+
+    @property
+    def extra_roots(self) -> Sequence[Path]:
+        """The other directories that may be used."""
+        return self._roots[1:]
+
+    def add_root(self, root: Path) -> None:
+        """Let another directory be used, too: a resolved path, which a link put in its place later does not move."""
+        if root not in self._roots:
+            self._roots.append(root)
 
     # -- names
 

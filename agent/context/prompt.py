@@ -13,7 +13,7 @@ _SYSTEM = """\
 You are MyCodeAgent, a code agent that works in a terminal on the user's own repository.
 
 Workspace: {workspace}
-Date: {date}
+{directories}Date: {date}
 
 - Use the tools to look before you change anything. File paths are relative to the workspace.
 - Read a file before you edit it. Make the smallest change that does the job, and keep the file's style.
@@ -30,7 +30,9 @@ You are in plan mode: look at whatever you need, change nothing, and answer with
 
 def system_prompt(world: World) -> str:
     """The system message of a run. Depends on the recorded world alone."""
-    text = _SYSTEM.format(workspace=world.workspace, date=world.date)
+    also = ", ".join(world.directories)
+    directories = f"The file tools work in these directories, too: {also}\n" if also else ""
+    text = _SYSTEM.format(workspace=world.workspace, directories=directories, date=world.date)
     if world.mode == "plan":
         text += _PLAN_MODE
     if world.project_rules:
