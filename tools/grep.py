@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,12 +17,16 @@ from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, T
 from tools.content import Content
 from tools.encoding import is_utf_8
 from tools.glob_pattern import compile_glob, names_hidden, normal_form
-from tools.grep_result import Collector, Counts, Files, Matches, Words
+from tools.grep_result import Collector, Counts, Files, Matches, Show
 from tools.limits import DECODED_BYTES_MAX
 from tools.path_text import QUOTING_RULE
 from tools.regular_file import refusal, refuse_special
 from tools.search import Form, Query, Search, SearchEnd, search
 from tools.workspace import Workspace
+
+CodecOf = Callable[[bytes], str | None]  # of the file with this path; None: UTF-8, or UTF-16 with a mark
+_LEGACY = {"gbk": "gb18030", "cp1252": "cp1252"}  # whose letters: what to read a whole tree in
+_FAMILIES = {"gbk": "gb18030", "gb18030": "gb18030", "latin-1": "cp1252", "cp1252": "cp1252"}
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
@@ -41,12 +47,16 @@ class GrepParams(ToolParams):
 
 @dataclass(frozen=True, kw_only=True)
 class GrepPlan(Plan):
-    """What is searched: `name` is a file in `where`, or `.` for all of it; `codec` is that of a named legacy file."""
+    """What is searched: `name` is a file in `where`, or `.` for all of it.
+
+    One search for each of `codecs`: of a directory in each legacy encoding that the pattern may stand in, of which
+    only files in that encoding count, and the last one for the rest.
+    """
 
     where: Path
     name: str
     glob: str | None
-    codec: str | None
+    codecs: tuple[str | None, ...]
     params: GrepParams
 
 
@@ -54,8 +64,8 @@ class Grep(Tool[GrepParams, GrepPlan]):
     name = "Grep"
     description = (
         "Search file contents by regular expression. Hidden, binary and git-ignored files are left out unless path "
-        "names them; links are not followed. Letters beyond ASCII are found in UTF-8 and UTF-16 files, in another "
-        "encoding when path is the file. The result is cut at 30 KB, and a long line is shown as a window around its "
+        "names them; links are not followed. Letters beyond ASCII are found in UTF-8, UTF-16, GBK and Western files. "
+        "The result is cut at 30 KB, and a long line is shown as a window around its "
         "match. " + QUOTING_RULE
     )
     replay_safe = True
@@ -80,15 +90,23 @@ class Grep(Tool[GrepParams, GrepPlan]):
         if glob is not None:
             compile_glob(glob)
         where, name = (path, ".") if is_directory else (path.parent, path.name)
-        codec = None if is_directory or params.pattern.isascii() else self._codec(path)
+        codecs = _legacy_codecs(params.pattern) if is_directory else ()
+        last = None if is_directory or params.pattern.isascii() else await asyncio.to_thread(self._codec, path)
         subject = f"{params.pattern} in {self._workspace.display(path)}"
-        return GrepPlan(subject, where=where, name=name, glob=glob, codec=codec, params=params)
+        return GrepPlan(subject, where=where, name=name, glob=glob, codecs=(*codecs, last), params=params)
 
     async def act(self, plan: GrepPlan, action: Action) -> ToolResult:
-        collector = self._collector(plan)
-        end = await self._search(_query(plan), plan.where, collector.feed, action.stop)
-        if end.exit_code == 2 and not collector.total and end.complaints:
-            raise CallRefused(ErrorCode.INVALID_ARGUMENTS, _bad_pattern(end))
+        codec_of = lru_cache(maxsize=1)(partial(self._codec_of, plan.where))
+        collector = _collector(plan.params, codec_of)
+        shown: set[bytes] = set()
+        cut = ""
+        for codec in plan.codecs:
+            show = self._show(plan, codec, codec_of, shown)
+            end = await self._search(_query(plan, codec), plan.where, collector.begin(show), action.stop)
+            if end.exit_code == 2 and not collector.total and end.complaints:
+                raise CallRefused(ErrorCode.INVALID_ARGUMENTS, _bad_pattern(end))
+            cut = cut or end.cut
+        end = replace(end, cut=cut)
         if not collector.total:
             text = f"No match for {plan.params.pattern}."
             return ToolResult("\n".join([text, *end.notes()]))
@@ -104,38 +122,58 @@ class Grep(Tool[GrepParams, GrepPlan]):
             return "cp1252"
         return None if encoding.mark else encoding.codec
 
-    def _words(self, plan: GrepPlan) -> Words:
-        """Shows lines in the encoding of their file, which is looked at once and only when they are not UTF-8."""
+    def _codec_of(self, where: Path, name: bytes) -> str | None:
+        return self._codec(where / os.fsdecode(name))
 
-        @lru_cache(maxsize=1)
-        def codec_of(name: bytes) -> str:
-            return self._codec(plan.where / os.fsdecode(name)) or "utf-8"
-
-        def words(name: bytes, line: bytes) -> str:
-            return line.decode("utf-8" if is_utf_8(line) else codec_of(name), "replace")
-
-        return words
-
-    def _collector(self, plan: GrepPlan) -> Collector:
+    def _show(self, plan: GrepPlan, codec: str | None, codec_of: CodecOf, shown: set[bytes]) -> Show:
+        """Which files of one of the searches count. `shown` holds those that were found in their own encoding."""
         fits = None if plan.glob is None else compile_glob(plan.glob).fullmatch
+        is_legacy = plan.name == "." and codec is not None
 
         def show(name: bytes) -> str | None:
             relative = os.fsdecode(name.removeprefix(b"./"))
-            return self._workspace.display(plan.where / relative) if fits is None or fits(relative) else None
+            if name in shown or (fits is not None and not fits(relative)):
+                return None
+            if is_legacy:
+                if _FAMILIES.get(codec_of(name) or "") != codec:
+                    return None
+                shown.add(name)
+            return self._workspace.display(plan.where / relative)
 
-        params = plan.params
-        match params.output_mode:
-            case "files_with_matches":
-                return Files(show)
-            case "count":
-                return Counts(show)
-            case "content":
-                return Matches(
-                    show, self._words(plan), params.line_numbers, bool(params.before or params.after or params.around)
-                )
+        return show
 
 
-def _query(plan: GrepPlan) -> Query:
+def _collector(params: GrepParams, codec_of: CodecOf) -> Collector:
+    match params.output_mode:
+        case "files_with_matches":
+            return Files()
+        case "count":
+            return Counts()
+        case "content":
+            return Matches(
+                partial(_words, codec_of), params.line_numbers, bool(params.before or params.after or params.around)
+            )
+
+
+def _words(codec_of: CodecOf, name: bytes, line: bytes) -> str:
+    """A line in the encoding of its file, which is looked at once and only when the line is not UTF-8."""
+    return line.decode("utf-8" if is_utf_8(line) else codec_of(name) or "utf-8", "replace")
+
+
+def _legacy_codecs(pattern: str) -> tuple[str, ...]:
+    """The legacy encodings that have a letter of the pattern: only there another search can find more."""
+    letters = [character for character in pattern if character > "\x7f"]
+    return tuple(codec for narrow, codec in _LEGACY.items() if any(_has(narrow, letter) for letter in letters))
+
+
+def _has(codec: str, letter: str) -> bool:
+    try:
+        return bool(letter.encode(codec))
+    except UnicodeEncodeError:
+        return False
+
+
+def _query(plan: GrepPlan, codec: str | None) -> Query:
     params = plan.params
     return Query(
         Form(params.output_mode),
@@ -145,7 +183,7 @@ def _query(plan: GrepPlan) -> Query:
         pattern=params.pattern,
         ignore_case=params.ignore_case,
         multiline=params.multiline,
-        codec=plan.codec,
+        codec=codec,
         before=max(params.before, params.around),
         after=max(params.after, params.around),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from functools import partial
 import msgspec
 
 from tools.limits import GREP_BYTES_MAX, GREP_KEPT_BYTES_MAX, GREP_LINE_CHARACTERS_MAX, GREP_WINDOW_CHARACTERS
-from tools.search import Lines
+from tools.search import Consume, Lines
 
 Show = Callable[[bytes], str | None]  # a path as the model sees it; None: not wanted
 Words = Callable[[bytes, bytes], str]  # a part of a line of the file with this path, as text
@@ -24,16 +25,20 @@ class _Entry:
 
 
 class Collector(ABC):
-    """Takes the output of one search. `total` counts what there is to show, whether kept or not."""
+    """Takes the output of one search after the other. `total` counts what there is to show, whether kept or not."""
 
     separator = b"\n"
 
-    def __init__(self, show: Show) -> None:
+    def __init__(self) -> None:
         self.total = 0
-        self.show = show
-        self.feed = Lines(self.separator, self.take).feed
+        self._show: Show = os.fsdecode
         self._room = GREP_KEPT_BYTES_MAX
         self._kept: dict[str, list[_Entry]] = {}  # by path, sorted when shown: ripgrep's threads have no order
+
+    def begin(self, show: Show) -> Consume:
+        """The next search begins: what to hand its output to, chunk by chunk."""
+        self._show = show
+        return Lines(self.separator, self.take).feed
 
     @abstractmethod
     def take(self, record: bytes) -> None:
@@ -70,7 +75,7 @@ class Files(Collector):
     separator = b"\0"
 
     def take(self, record: bytes) -> None:
-        path = self.show(record)
+        path = self._show(record)
         if path is not None:
             self.keep(path, _Entry(path))
 
@@ -81,17 +86,21 @@ class Files(Collector):
 class Counts(Collector):
     """The number of matches in each file."""
 
-    def __init__(self, show: Show) -> None:
-        super().__init__(show)
+    def __init__(self) -> None:
+        super().__init__()
         self._matches = 0
         self._name_begun = b""
+
+    def begin(self, show: Show) -> Consume:
+        self._name_begun = b""
+        return super().begin(show)
 
     def take(self, record: bytes) -> None:
         name, zero, count = record.rpartition(b"\0")
         if not zero:
             self._name_begun += record + b"\n"  # a line break within the name
             return
-        path = self.show(self._name_begun + name)
+        path = self._show(self._name_begun + name)
         self._name_begun = b""
         if path is not None:
             self._matches += int(count)
@@ -105,8 +114,8 @@ class Counts(Collector):
 class Matches(Collector):
     """The matching lines, with the lines around them."""
 
-    def __init__(self, show: Show, words: Words, numbers: bool, context: bool) -> None:
-        super().__init__(show)
+    def __init__(self, words: Words, numbers: bool, context: bool) -> None:
+        super().__init__()
         self._words = words
         self._name = b""
         self._numbers = numbers
@@ -118,7 +127,7 @@ class Matches(Collector):
         message = _DECODER.decode(record)
         if message.type == "begin":
             self._name = message.data.path.decoded()
-            self._path, self._next_number = self.show(self._name), 0
+            self._path, self._next_number = self._show(self._name), 0
         elif message.type in ("match", "context") and self._path is not None:
             self._take_lines(self._path, message.data)
 

@@ -119,7 +119,7 @@ async def _pump(process: Process, consume: Consume, complaints: Complaints, byte
             size += len(chunk)
             if size > bytes_max:
                 return f"Stopped after {bytes_max:,} bytes of matches"
-            consume(chunk)
+            await asyncio.to_thread(consume, chunk)
         await listening
         await process.wait()
         return ""

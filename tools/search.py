@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-Consume = Callable[[bytes], None]
+Consume = Callable[[bytes], None]  # called in a thread: what it does may take its time
 
 
 class Form(StrEnum):
@@ -25,7 +25,8 @@ class Query:
     """A search below a directory: `name` is one file in it, or `.` for all of it.
 
     `hidden` looks at hidden files too. `file_glob` leaves out files whose name does not fit; a pattern of ripgrep
-    without a slash. `codec` is Python's name of the encoding of a named file that is neither UTF-8 nor UTF-16.
+    without a slash. `codec` is Python's name of the encoding that every file is read in, whatever it is; None: UTF-8,
+    or UTF-16 where a mark says so.
     """
 
     form: Form

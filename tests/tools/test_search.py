@@ -193,7 +193,29 @@ def test_text_is_found_and_shown_in_the_encoding_of_its_file(files: Files, codec
     shown = "f.txt:2:x = 1 // 变量"
     assert files.text("Grep", pattern="x = 1", output_mode="content") == shown
     assert files.text("Grep", pattern="变量", path="f.txt", output_mode="content") == shown
-    assert files.text("Grep", pattern="变量") == ("f.txt" if codec != "gbk" else "No match for 变量.")
+    assert files.text("Grep", pattern="变量") == "f.txt"
+    assert files.text("Grep", pattern="变量", output_mode="content") == shown
+
+
+def test_a_word_is_found_in_every_encoding_of_a_tree_and_counted_once(files: Files) -> None:
+    chinese, western = "// 第一行是中文的注释\nfoo = 1 // 变量\n", "// größe\n// für die Größe\nfoo = groß\n"
+    for codec in ("utf-8", "gbk", "gb18030", "utf-16"):
+        files.put(f"zh/{codec}.txt", chinese.encode(codec))
+    for codec in ("utf-8", "latin-1", "cp1252"):
+        files.put(f"de/{codec}.txt", western.encode(codec))
+    files.put("de/skipped.md", western.encode("latin-1"))
+    files.put("de/unsure.txt", b"gr\xf6\xdfe \x80\x81\x9d\xa1 \xf0\xf1\xf2\n")
+    files.put("plain.txt", "foo\n")
+    both = files.text("Grep", pattern="变量|foo", output_mode="content", path="zh").split("\n")
+    assert both == [f"zh/{codec}.txt:2:foo = 1 // 变量" for codec in ("gb18030", "gbk", "utf-16", "utf-8")]
+    assert files.text("Grep", pattern="größe|foo|变量", output_mode="count", glob="*.txt", **{"-i": True}) == (
+        "de/cp1252.txt:3\nde/latin-1.txt:3\nde/unsure.txt:1\nde/utf-8.txt:3\nplain.txt:1\n"
+        "zh/gb18030.txt:2\nzh/gbk.txt:2\nzh/utf-16.txt:2\nzh/utf-8.txt:2\n(In total 19, in files: 9.)"
+    )
+    assert files.text("Grep", pattern="gr.ß", path="de", glob="*.txt").split("\n") == [
+        f"de/{name}.txt" for name in ("cp1252", "latin-1", "unsure", "utf-8")
+    ]
+    assert files.code("Grep", pattern="(größe") == ErrorCode.INVALID_ARGUMENTS
 
 
 def test_the_bound_is_one_of_bytes_and_the_rest_is_counted(files: Files) -> None:
