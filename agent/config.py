@@ -39,6 +39,7 @@ MODEL = "MYCODEAGENT_MODEL"
 HOME = "MYCODEAGENT_HOME"
 MEMORY_DIR = "MYCODEAGENT_MEMORY_DIR"
 CONTEXT_TOKENS = "MYCODEAGENT_CONTEXT_TOKENS"
+IMAGES = "MYCODEAGENT_IMAGES"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Settings:
     home: Path  # as in `Places`
     memory_dir: Path | None
     context_tokens: int
+    sees_images: bool  # the model
     notes: tuple[str, ...]
     secrets: tuple[str, ...] = field(repr=False)  # exact values that no text may hold, used or not
 
@@ -122,6 +124,7 @@ def load_settings(
         home=places.home,
         memory_dir=places.memory_dir,
         context_tokens=_context_tokens(sources),
+        sees_images=_sees_images(sources, model),
         notes=tuple(notes),
         secrets=tuple(sorted(keys)),
     )
@@ -274,6 +277,17 @@ def _context_tokens(sources: Sequence[_Source]) -> int:
             f"{CONTEXT_TOKENS} is {value!r}: it should be a number of tokens like {DEFAULT_CONTEXT_TOKENS}."
         )
     return int(value)
+
+
+def _sees_images(sources: Sequence[_Source], model: str) -> bool:
+    value = _first(sources, IMAGES)
+    if value is None:
+        from agent.provider.sight import sees_images
+
+        return sees_images(model)
+    if value.lower() not in ("yes", "no"):
+        raise ConfigError(f"{IMAGES} is {value!r}: it should be yes or no.")
+    return value.lower() == "yes"
 
 
 def _places(sources: Sequence[_Source], environment: Mapping[str, str], state_dir: Path | None) -> Places:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from agent.recovery.lost import OF_PARENT
 from agent.recovery.words import MARK
+from memory.blobs import BlobStore
 from memory.checkpoint import CompactCheckpoint
-from memory.events import CheckpointPayload, JsonObject, MessagePayload, Reason, TerminalPayload, TransitionPayload
+from memory.events import (
+    CheckpointPayload,
+    HistoryMessage,
+    JsonObject,
+    MessagePayload,
+    Reason,
+    TerminalPayload,
+    TransitionPayload,
+)
 from memory.recorder import TranscriptRecorder
 from memory.state import MissingResult, ResumeState, RunFacts
 
@@ -16,10 +27,15 @@ _OPEN_CALL = (
 _NOT_RUN = f"{MARK} This session is a fork. In the session that it was forked from, this call had not been started."
 
 
-def write_fork(recorder: TranscriptRecorder, parent: ResumeState, created_at: str) -> None:
-    """Write the parent's history as the fork's own records.
+def write_fork(
+    recorder: TranscriptRecorder, blobs: BlobStore, parent: ResumeState, parent_blobs: BlobStore, created_at: str
+) -> None:
+    """Write the parent's history as the fork's own records and blobs.
 
     Every call gets a result; none is investigated or decided.
+
+    Raises:
+        OSError: a blob could not be written.
     """
     facts = parent.runtime_state.as_json()
     details: JsonObject = {
@@ -42,13 +58,23 @@ def write_fork(recorder: TranscriptRecorder, parent: ResumeState, created_at: st
             message.tool_calls,
             message.tool_call_id,
             message.action_id,
-            dict(message.metadata),
+            _metadata(message, blobs, parent_blobs),
         )
         recorder.record_message(run.run_id, run.step, copy)
     for missing in parent.missing_results:
         recorder.record_message(run.run_id, run.step, _result(missing))
     if run.ended is not None:
         recorder.record_terminal(run.run_id, run.step, TerminalPayload(run.ended))
+
+
+def _metadata(message: HistoryMessage, blobs: BlobStore, parent_blobs: BlobStore) -> JsonObject:
+    """Of the copy of a message; the images of its result come along."""
+    metadata = dict(message.metadata)
+    for image in message.images:
+        data = parent_blobs.get(image.blob)
+        if data is not None:
+            blobs.put(data)
+    return {**metadata, "images": msgspec.to_builtins(message.images)} if message.images else metadata
 
 
 def _checkpoint(

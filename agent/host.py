@@ -91,7 +91,6 @@ class CodeAgent:
         self.session = session
         self.name: str | None = session.state.name if session and session.state else None
         self.history_manager = HistoryManager()
-        self.context_engine = ContextEngine(self.history_manager)
         self.context_tokens = services.context_tokens
         self.clock = services.clock
         self.report: RecoveryReport | None = None
@@ -99,6 +98,8 @@ class CodeAgent:
         self._owner = owner
         self._memory = session.memory if session else SessionMemoryManager()
         self._scratch = None if session else Path(tempfile.mkdtemp(prefix="mycodeagent-"))
+        self._blobs = session.blobs if session else BlobStore(self._place("blobs"), services.disk)
+        self.context_engine = ContextEngine(self.history_manager, self._blobs.get)
         self._children = Children(services.folder if session else None, services.disk, lambda: self.tool_registry)
         tasks = None if parent else TaskService(self._spawn, self._new_child_id, self._children.look)
         commands = CommandRunner(environment=services.environment, secrets=services.secrets, python=services.python)
@@ -109,6 +110,7 @@ class CodeAgent:
             self._keep,
             tasks,
             read_only=read_only,
+            keep_image=self._keep_image if services.sees_images else None,
             extra_roots=services.extra_roots,
         )
         self.background = self._toolbox.background
@@ -206,7 +208,7 @@ class CodeAgent:
         files = folder.session(SESSION_PREFIX + services.new_hex())
         session = _open(services, files)
         try:
-            write_fork(session.recorder, state, timestamp(services.clock()))
+            write_fork(session.recorder, session.blobs, state, blobs, timestamp(services.clock()))
         finally:
             session.close()
         return cls.resume(services, files, observers, name=name)
@@ -402,6 +404,7 @@ class CodeAgent:
             "provider": self.services.provider.kind,
             "mode": self.gate.mode.value,
             "directories": self._toolbox.directories,
+            "sees_images": self.services.sees_images,
         }
 
     def _world(self) -> World:
@@ -414,6 +417,7 @@ class CodeAgent:
             project_rules=self.services.cleaner.clean(read_project_rules(self.services.workspace)),
             tools=tuple(self.tool_registry.names),
             directories=tuple(self._toolbox.directories),
+            sees_images=self.services.sees_images,
         )
 
     def _ended_before(self, end: End, message: str | None = None) -> RunResult:
@@ -475,6 +479,14 @@ class CodeAgent:
         if self.session is None or self.services.cleaner.holds_secret(data):
             return None
         return self.session.blobs.put(data)
+
+    def _keep_image(self, data: bytes) -> str | None:
+        """Keep what the model is to see, in a session without a transcript too, unless it holds the key."""
+        if self.services.cleaner.holds_secret(data):
+            return None
+        with suppress(OSError):
+            return self._blobs.put(data)
+        return None
 
     def _shown(self, path: str) -> str:
         with suppress(ValueError):

@@ -30,6 +30,7 @@ from memory.errors import TranscriptUnavailable
 from memory.events import (
     End,
     EventType,
+    ImageRef,
     JsonObject,
     MessagePayload,
     Payload,
@@ -237,9 +238,10 @@ class RuntimeRunner:
         self._host.history_manager.append_assistant(text, seq=seq, metadata=metadata)
         self._emit_now(EventType.MESSAGE, MessagePayload("assistant", text, metadata=metadata))
 
-    def _say_tool(self, tool_call_id: str, action_id: str, text: str) -> None:
-        seq = self._host.next_seq()
-        self._host.history_manager.append_tool(text, seq=seq, tool_call_id=tool_call_id, action_id=action_id)
+    def _say_tool(self, tool_call_id: str, action_id: str, text: str, images: tuple[ImageRef, ...]) -> None:
+        self._host.history_manager.append_tool(
+            text, seq=self._host.next_seq(), tool_call_id=tool_call_id, action_id=action_id, images=images
+        )
         self._emit_now(EventType.MESSAGE, MessagePayload("tool", tool_call_id=tool_call_id, action_id=action_id))
 
     # -- events

@@ -56,6 +56,7 @@ class Services:
     secrets: Sequence[str] = field(repr=False)
     allow: Sequence[Rule] = ()
     deny: Sequence[Rule] = ()
+    sees_images: bool = False  # the model
     extra_roots: Sequence[Path] = ()  # where the file tools may work besides the workspace
     limits: Limits = field(default_factory=Limits)
     version: str = ""

@@ -54,6 +54,7 @@ class World:
     project_rules: str
     tools: tuple[str, ...]
     directories: tuple[str, ...] = ()  # where the file tools may work besides the workspace
+    sees_images: bool = False  # the model
 
     def as_json(self) -> JsonObject:
         found: JsonObject = {
@@ -65,7 +66,11 @@ class World:
             "project_rules": self.project_rules,
             "tools": list(self.tools),
         }
-        return {**found, "directories": list(self.directories)} if self.directories else found
+        if self.directories:
+            found["directories"] = list(self.directories)
+        if self.sees_images:
+            found["sees_images"] = True
+        return found
 
     @classmethod
     def from_json(cls, details: JsonObject, default: World) -> World:
@@ -81,6 +86,7 @@ class World:
             project_rules=str(details.get("project_rules", default.project_rules)),
             tools=tuple(names),
             directories=tuple(str(one) for one in list_in(details, "directories")),
+            sees_images=details.get("sees_images") is True,
         )
 
 

@@ -11,10 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from agent.events import TOOL_OUTPUT, Observation, OutputClosed, ToolOutput
 from agent.permissions import Answer, Permission, PermissionGate, Question
 from memory.errors import TranscriptUnavailable
-from memory.events import EventType, JsonObject, LifecyclePayload, Payload, ToolCall, ToolStatus
+from memory.events import EventType, ImageRef, JsonObject, LifecyclePayload, Payload, ToolCall, ToolStatus
 from memory.text import TextCleaner
 from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolResult
 from tools.registry import ToolRegistry
@@ -43,10 +45,10 @@ class Emit:
     def __init__(
         self,
         emit: Callable[[str, Payload | Observation], int],
-        say_tool: Callable[[str, str, str], None],
+        say_tool: Callable[[str, str, str, tuple[ImageRef, ...]], None],
     ) -> None:
         self.emit = emit
-        self.say_tool = say_tool  # (tool_call_id, action_id, text): history and record of the tool message
+        self.say_tool = say_tool  # (tool_call_id, action_id, text, images): history and record of the tool message
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Attempt:
     requested: bool = False
     started: bool = False
     text: str | None = None  # the result, once there is an outcome
+    images: tuple[ImageRef, ...] = ()
     answered: bool = False
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -250,6 +253,10 @@ class ToolRunner:
     def _conclude(self, attempt: Attempt, emit: Emit, result: ToolResult, begun: float) -> None:
         """Write the outcome."""
         attempt.text = self._cleaner.clean(result.text)
+        attempt.images = tuple(
+            ImageRef(self._cleaner.clean(image.name), image.media_type, image.blob, image.bytes)
+            for image in result.images
+        )
         code = result.error_code
         error = {"code": code.value, "message": _reason(attempt.text)} if code else None
         denied = code is ErrorCode.PERMISSION_DENIED and attempt.permission is not None
@@ -261,6 +268,7 @@ class ToolRunner:
             file_states=tuple(
                 {"path": s.path, "sha256": s.sha256, "size": s.size, "mtime_ns": s.mtime_ns} for s in result.file_states
             ),
+            images=tuple(msgspec.to_builtins(image) for image in attempt.images),
             cwd=result.cwd,
             exit_code=result.exit_code,
             background=dict(result.background) if result.background else None,
@@ -274,7 +282,7 @@ class ToolRunner:
 
     def _answer(self, attempt: Attempt, emit: Emit) -> None:
         attempt.answered = True
-        emit.say_tool(attempt.call.id, attempt.action_id, attempt.text or "")
+        emit.say_tool(attempt.call.id, attempt.action_id, attempt.text or "", attempt.images)
 
     def _close(self, attempts: Sequence[Attempt], emit: Emit, why: BaseException) -> None:
         """Give every call that is still open its outcome and its tool message, whatever the transcript does."""

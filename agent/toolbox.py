@@ -12,7 +12,7 @@ from typing import Any
 from memory.disk import Disk
 from memory.events import JsonObject
 from tools.background import BackgroundCommands
-from tools.base import Tool
+from tools.base import Keep, Tool
 from tools.bash import Bash
 from tools.bash_output import BashOutput
 from tools.command import CommandRunner
@@ -48,10 +48,11 @@ class Toolbox:
         root: Path,
         disk: Disk,
         commands: CommandRunner,
-        keep: Callable[[bytes], str | None],
+        keep: Keep,
         tasks: TaskService | None,
         *,
         read_only: bool = False,
+        keep_image: Keep | None = None,
         extra_roots: Sequence[Path] = (),
     ) -> None:
         self._workspace = workspace = Workspace(root, disk, extra_roots=extra_roots)
@@ -61,7 +62,7 @@ class Toolbox:
         self.background = BackgroundCommands(commands)
         self.bash = Bash(commands, self.background, root)
         self.todo = TodoWrite()
-        tools: list[Tool[Any, Any]] = [Read(workspace, cache), Glob(workspace), Grep(workspace)]
+        tools: list[Tool[Any, Any]] = [Read(workspace, cache, keep_image), Glob(workspace), Grep(workspace)]
         if not read_only:
             tools += [Edit(workspace, cache, keep), Write(workspace, cache, keep)]
             tools += [self.bash, BashOutput(self.background), KillBash(self.background), self.todo]

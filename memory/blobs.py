@@ -44,6 +44,10 @@ class BlobStore:
         data = self._read(self._folder / name)
         return data if data is not None and hashlib.sha256(data).hexdigest() == name else None
 
+    def has(self, name: str) -> bool:
+        """Whether there is a blob of this name, whatever it holds."""
+        return "/" not in name and (self._folder / name).is_file()
+
     def text(self, text: Text | None) -> str:
         """A text in full; of a missing blob its head and tail with a mark between."""
         if text is None or isinstance(text, str):

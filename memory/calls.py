@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from memory.events import JsonObject, LifecyclePayload, Text, ToolCall, ToolStatus, TranscriptEvent
+from memory.events import (
+    ImageRef,
+    JsonObject,
+    LifecyclePayload,
+    Text,
+    ToolCall,
+    ToolStatus,
+    TranscriptEvent,
+    image_refs,
+)
 
 
 @dataclass
@@ -39,6 +48,11 @@ class ActionFacts:
         if self.outcome.result is not None:
             return self.outcome.result
         return str((self.outcome.error or {}).get("message", ""))
+
+    @property
+    def images(self) -> tuple[ImageRef, ...]:
+        """The images of the recorded result."""
+        return image_refs(self.outcome.images) if self.outcome is not None else ()
 
 
 class CallLedger:

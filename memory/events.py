@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -86,6 +87,24 @@ class BlobRef(msgspec.Struct, frozen=True):
 Text = str | BlobRef
 
 
+class ImageRef(msgspec.Struct, frozen=True):
+    """An image that a tool returned; its content is a blob of the session."""
+
+    name: str  # as people and model know it
+    media_type: str  # such as image/png
+    blob: str
+    bytes: int
+
+
+def image_refs(found: Iterable[object]) -> tuple[ImageRef, ...]:
+    """The images that a record names; what does not fit is left out."""
+    refs = []
+    for one in found:
+        with suppress(msgspec.ValidationError):
+            refs.append(msgspec.convert(one, ImageRef))
+    return tuple(refs)
+
+
 class ToolCall(msgspec.Struct, frozen=True):
     """One call as the model wrote it. `arguments` is its text, valid JSON or not."""
 
@@ -95,7 +114,10 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class MessagePayload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A `message`. A tool message of an action with a recorded outcome has no content: the outcome holds it."""
+    """A `message`. A tool message of an action with a recorded outcome has no content: the outcome holds it.
+
+    `metadata.images` lists those of a tool message that has its own content.
+    """
 
     role: str
     content: Text | None = None
@@ -130,6 +152,7 @@ class LifecyclePayload(msgspec.Struct, frozen=True, omit_defaults=True):
     result: Text | None = None
     error: JsonObject | None = None  # {code, message}
     file_states: tuple[JsonObject, ...] = ()
+    images: tuple[JsonObject, ...] = ()  # as `ImageRef`
     cwd: str | None = None
     exit_code: int | None = None
     duration_ms: int | None = None
@@ -200,3 +223,4 @@ class HistoryMessage:
     action_id: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     seq: int = 0  # of its record; 0 when the session is not recorded
+    images: tuple[ImageRef, ...] = ()  # of a tool message: what the result shows besides its text

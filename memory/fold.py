@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -16,6 +17,7 @@ from memory.events import (
     BlobRef,
     CheckpointPayload,
     HistoryMessage,
+    ImageRef,
     JsonObject,
     LifecyclePayload,
     MessagePayload,
@@ -26,6 +28,7 @@ from memory.events import (
     ToolStatus,
     TranscriptEvent,
     TransitionPayload,
+    image_refs,
     list_in,
 )
 from memory.layout import SessionFiles
@@ -124,6 +127,7 @@ class SessionFold:
             action_id=payload.action_id,
             metadata=payload.metadata,
             seq=event.seq,
+            images=self._images(image_refs(list_in(payload.metadata, "images")), event),
         )
         if payload.role == "tool":
             self._tool_message(event, message, has_content=payload.content is not None)
@@ -163,7 +167,8 @@ class SessionFold:
         action = self._ledger.answered(event.run_id, call_id)
         if not has_content:
             result = action.result if action else None
-            message = _with_content(message, LOST_RESULT_TEXT if result is None else self._text(result, event))
+            text = LOST_RESULT_TEXT if result is None else self._text(result, event)
+            message = replace(message, content=text, images=self._images(action.images if action else (), event))
         if self._asking and any(call.id == call_id for call in self._asking.tool_calls):
             self._answers.setdefault(call_id, message)
         else:
@@ -243,6 +248,7 @@ class SessionFold:
     def _substitute(self, call: ToolCall) -> HistoryMessage:
         """What stands for a tool message that the file does not hold, though later messages are there."""
         action = self._ledger.of_call(self._asked_at[0], call)
+        images = action.images if action else ()
         if action is None or (action.started_at is None and action.outcome is None):
             text = NOT_RUN_TEXT
         elif action.outcome is None:
@@ -250,7 +256,7 @@ class SessionFold:
         else:
             text = self._text(action.result, None)
         seq = self._asking.seq if self._asking else 0
-        return HistoryMessage("tool", text, tool_call_id=call.id, metadata={"recovered": True}, seq=seq)
+        return HistoryMessage("tool", text, (), call.id, metadata={"recovered": True}, seq=seq, images=images)
 
     # -- the rest
 
@@ -349,10 +355,19 @@ class SessionFold:
 
     def _text(self, text: Text | None, event: TranscriptEvent | None) -> str:
         if isinstance(text, BlobRef) and self._blobs.get(text.blob) is None:
-            seq = event.seq if event else 0
-            what = f"the text {text.blob[:12]} of record {seq} is missing"
-            self._missing_blobs.append(Damage(DamageKind.BLOB_MISSING, 0, seq, text.bytes, text=what))
+            self._blob_is_missing("text", text.blob, text.bytes, event)
         return self._blobs.text(text)
+
+    def _images(self, images: tuple[ImageRef, ...], event: TranscriptEvent) -> tuple[ImageRef, ...]:
+        for image in images:
+            if not self._blobs.has(image.blob):
+                self._blob_is_missing("image", image.blob, image.bytes, event)
+        return images
+
+    def _blob_is_missing(self, what: str, name: str, size: int, event: TranscriptEvent | None) -> None:
+        seq = event.seq if event else 0
+        text = f"the {what} {name[:12]} of record {seq} is missing"
+        self._missing_blobs.append(Damage(DamageKind.BLOB_MISSING, 0, seq, size, text=text))
 
     # -- the end
 
@@ -419,12 +434,6 @@ class SessionFold:
         if draft is None or draft.run_id != self._run_id or draft.step <= self._answered_step:
             return None
         return draft
-
-
-def _with_content(message: HistoryMessage, content: str) -> HistoryMessage:
-    return HistoryMessage(
-        message.role, content, (), message.tool_call_id, message.action_id, message.metadata, message.seq
-    )
 
 
 def _json_object(text: str) -> JsonObject:

@@ -13,7 +13,6 @@ from memory.disk import Disk
 from memory.events import (
     PAYLOAD_TYPES,
     SCHEMA_VERSION,
-    BlobRef,
     CheckpointPayload,
     JsonObject,
     LifecyclePayload,
@@ -137,13 +136,13 @@ def _blob_names(event: TranscriptEvent) -> Iterator[str]:
     pending: list[object] = [msgspec.json.decode(event.payload)]
     while pending:
         value = pending.pop()
-        if isinstance(value, dict):
-            try:
-                yield msgspec.convert(value, BlobRef).blob
-            except msgspec.ValidationError:
+        match value:
+            case {"blob": str(name), "bytes": int()}:  # a `BlobRef` or an `ImageRef`
+                yield name
+            case dict():
                 pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
+            case list():
+                pending.extend(value)
 
 
 def write_repaired(files: SessionFiles, disk: Disk) -> int:

@@ -22,6 +22,8 @@ from pydantic import BaseModel, ConfigDict
 
 from tools.verdict import Finding, Json, Verdict
 
+Keep = Callable[[bytes], str | None]  # stores a content; its name, or None when it must not be stored
+
 
 class ErrorCode(StrEnum):
     """Why a call failed: a closed list that records and programs rely on."""
@@ -80,12 +82,23 @@ class FileState:
 
 
 @dataclass(frozen=True)
+class Image:
+    """A picture that the model is to see: `blob` names its kept content, `name` is what people call it."""
+
+    name: str
+    media_type: str
+    blob: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call. `text` is what the model gets; with an `error_code` the call counts as failed."""
 
     text: str
     error_code: ErrorCode | None = None
     file_states: tuple[FileState, ...] = ()
+    images: tuple[Image, ...] = ()  # shown to the model besides the text
     cwd: str | None = None  # Bash: where the next command starts
     exit_code: int | None = None  # Bash
     background: dict[str, Json] | None = None  # {bash_id}: what it set going or, with `ended`, found ended

@@ -110,8 +110,7 @@ def of_text(text: str, shown: str) -> Content:
     return Content(text.encode(UTF_8.codec or "utf-8"), shown)
 
 
-def not_text(shown: str, head: bytes, size: int) -> CallRefused:
+def not_text(shown: str, head: bytes, size: int, advice: str = "Use a command (Bash) to look at it.") -> CallRefused:
     """The refusal of what is no text, by its kind and size in bytes."""
     kind = kind_of(head) or "binary data"
-    message = f"{shown} is not text: {kind}, {size:,} bytes. Use a command (Bash) to look at it."
-    return CallRefused(ErrorCode.NOT_TEXT, message)
+    return CallRefused(ErrorCode.NOT_TEXT, f"{shown} is not text: {kind}, {size:,} bytes. {advice}")

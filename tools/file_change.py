@@ -6,11 +6,10 @@ import asyncio
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.base import Action, CallRefused, ErrorCode, ParamsT, Plan, Tool, ToolResult
+from tools.base import Action, CallRefused, ErrorCode, Keep, ParamsT, Plan, Tool, ToolResult
 from tools.content import Content
 from tools.diff import unified_diff
 from tools.limits import (
@@ -27,8 +26,6 @@ from tools.verdict import Finding, Json, Verdict
 from tools.workspace import Workspace
 
 ABSENT = "absent"
-
-Keep = Callable[[bytes], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import struct
 _KINDS = {
     b"\x89PNG\r\n\x1a\n": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
+    b"GIF87a": "a GIF image",
+    b"GIF89a": "a GIF image",
     b"BM": "a BMP image",
     b"II*\x00": "a TIFF image",
     b"MM\x00*": "a TIFF image",
@@ -22,6 +23,15 @@ _KINDS = {
     codecs.BOM_UTF16_LE: "damaged UTF-16 text",
     codecs.BOM_UTF16_BE: "damaged UTF-16 text",
 }
+
+
+_SHOWN = {"a PNG": "image/png", "a JPEG": "image/jpeg", "a GIF": "image/gif", "a WebP": "image/webp"}
+
+
+def image_type(head: bytes) -> str | None:
+    """The media type of an image of the kinds that models are shown; None for all else."""
+    kind = kind_of(head)
+    return next((media_type for name, media_type in _SHOWN.items() if kind.startswith(name)), None)
 
 
 def kind_of(head: bytes) -> str:

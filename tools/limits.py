@@ -9,6 +9,7 @@ LINE_CHARACTERS_MAX = 2_000  # minified files: a longer line is data, not text t
 CHANGE_BYTES_MAX = 512 * 1024 * 1024  # Edit and Write hold old and new content in memory
 TOLERANT_BYTES_MAX = 4 * 1024 * 1024  # a match that is not exact: text work in Python, about 50 ms a megabyte
 DECODED_BYTES_MAX = 64 * 1024 * 1024  # Read of what is not UTF-8: as a whole, with several copies in memory
+IMAGE_BYTES_MAX = 15 * 1024 * 1024 // 4  # 5 MiB in base64, the most that some services take
 KEEP_BYTES_MAX = 16 * 1024 * 1024  # old contents kept for a revert: above, the transcript folder would swell
 RECHECK_BYTES_MAX = 8 * 1024 * 1024  # hashed at resume when only the times differ: above, a resume would feel slow
 

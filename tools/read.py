@@ -10,11 +10,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools.base import Action, CallRefused, ErrorCode, FileState, Plan, Tool, ToolParams, ToolResult
+from tools.base import Action, CallRefused, ErrorCode, Image, Keep, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content, not_text
 from tools.encoding import UTF_8, UTF_8_MARKED, UTF_8_STRAY, Encoding
+from tools.file_kind import image_type, kind_of
 from tools.file_scan import FileScan
-from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, READ_LINES_MAX
+from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, IMAGE_BYTES_MAX, READ_LINES_MAX
 from tools.line_count import start_near_end
 from tools.line_window import LineWindow
 from tools.notebook import NOTE, notebook_text
@@ -40,31 +41,36 @@ class ReadPlan(Plan):
 
 
 class Read(Tool[ReadParams, ReadPlan]):
+    """`keep_image` keeps what the model is to see and returns its name, or None when it must not be kept.
+
+    Without it the model cannot see images, and they are described only.
+    """
+
     name = "Read"
     description = (
-        "Read a text file or a notebook. Lines come with their numbers and a tab in front, which are not part of the "
-        "file. At most 2,000 lines, 50 KB and 2,000 characters a line; what is left out is said, and offset and limit "
-        "reach it. A file must be read before it can be edited. " + QUOTING_RULE
+        "Read a text file, a notebook or, when you can see images, an image. Lines come with their numbers and a tab "
+        "in front, which are not part of the file. At most 2,000 lines, 50 KB and 2,000 characters a line; what is "
+        "left out is said, and offset and limit reach it. A file must be read before it can be edited. " + QUOTING_RULE
     )
     replay_safe = True
     params = ReadParams
 
-    def __init__(self, workspace: Workspace, read_cache: ReadCache) -> None:
+    def __init__(self, workspace: Workspace, read_cache: ReadCache, keep_image: Keep | None = None) -> None:
         self._workspace = workspace
         self._read_cache = read_cache
+        self._keep_image = keep_image
 
     async def plan(self, params: ReadParams) -> ReadPlan:
         path = self._workspace.resolve(params.file_path)
         return ReadPlan(self._workspace.display(path), path=path, first=params.offset, count=params.limit)
 
     async def act(self, plan: ReadPlan, action: Action) -> ToolResult:
-        text, state = await asyncio.to_thread(self._look, plan, action.stop)
-        if state is None:
-            return ToolResult(text)
-        self._read_cache.remember(state)
-        return ToolResult(text, file_states=(state,))
+        result = await asyncio.to_thread(self._look, plan, action.stop)
+        for state in result.file_states:
+            self._read_cache.remember(state)
+        return result
 
-    def _look(self, plan: ReadPlan, stop: asyncio.Event) -> tuple[str, FileState | None]:
+    def _look(self, plan: ReadPlan, stop: asyncio.Event) -> ToolResult:
         """One pass over the whole file, whatever part is shown: a later edit needs the hash of all of it.
 
         As if it were UTF-8; when that shows something else, again and as a whole.
@@ -85,8 +91,12 @@ class Read(Tool[ReadParams, ReadPlan]):
         if scan.has_nul and is_large:
             raise not_text(plan.subject, scan.head, looked_at.st_size)
         if scan.has_nul or not (scan.is_utf_8 or is_large):
+            if (media_type := image_type(scan.head)) is not None:
+                return self._image(plan, media_type, scan.head, looked_at.st_size)
             return self._look_as_a_whole(plan, looked_at)
-        return "\n".join([scan.window.render(), *([] if scan.is_utf_8 else [_STRAY])]), scan.state(plan.path)
+        text = "\n".join([scan.window.render(), *([] if scan.is_utf_8 else [_STRAY])])
+        state = scan.state(plan.path)
+        return ToolResult(text, file_states=() if state is None else (state,))
 
     def _begin(self, file: FileIO, looked_at: os.stat_result, first: int, stop: asyncio.Event) -> int:
         """Go to where reading begins, which for a file too large to be edited may be late in it. Its line number."""
@@ -94,7 +104,20 @@ class Read(Tool[ReadParams, ReadPlan]):
         file.seek(start or 0)
         return first if start else 1
 
-    def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> tuple[str, FileState]:
+    def _image(self, plan: ReadPlan, media_type: str, head: bytes, size: int) -> ToolResult:
+        """Raises CallRefused where it can only be described."""
+        if self._keep_image is None:
+            raise not_text(plan.subject, head, size, _UNSEEN)
+        if size > IMAGE_BYTES_MAX:
+            raise not_text(plan.subject, head, size, _TOO_LARGE)
+        data = self._workspace.read(plan.path, IMAGE_BYTES_MAX)
+        blob = self._keep_image(data)
+        if blob is None:
+            raise not_text(plan.subject, head, size, _NOT_KEPT)
+        text = f"{plan.subject} is {kind_of(data)}, {len(data):,} bytes. It is shown below."
+        return ToolResult(text, images=(Image(plan.subject, media_type, blob, len(data)),))
+
+    def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
         content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
@@ -104,9 +127,12 @@ class Read(Tool[ReadParams, ReadPlan]):
         window.feed(text)
         window.close()
         state = state_of(plan.path, content.sha256, len(content.data), looked_at)
-        return "\n".join(filter(None, [window.render(), note])), state
+        return ToolResult("\n".join(filter(None, [window.render(), note])), file_states=(state,))
 
 
+_UNSEEN = "This model is not known to see images; the user can let it with MYCODEAGENT_IMAGES=yes."
+_TOO_LARGE = f"An image above {IMAGE_BYTES_MAX:,} bytes cannot be shown: make a smaller copy with a command (Bash)."
+_NOT_KEPT = "It cannot be shown, since it cannot be kept: it holds the API key, or there is no room."
 _STRAY = "(Some bytes are not UTF-8 and are shown as \ufffd; an Edit leaves them as they are.)"
 
 

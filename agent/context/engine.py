@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.context.history import HistoryManager
+from agent.context.pictures import IMAGE_TOKENS, Pictures
 from agent.context.prompt import system_prompt
 from agent.context.tokens import estimated_tokens
 from agent.context.wire import ChatMessage, WireForm
 from agent.state import World
 from memory.checkpoint import CompactStore
+from memory.events import ImageRef
 
 _SUMMARY = "[Summary of the conversation so far; the messages that it stands for are left out]\n\n"
 
@@ -17,8 +19,10 @@ _SUMMARY = "[Summary of the conversation so far; the messages that it stands for
 class ContextEngine:
     """Builds the model's view. A message is translated once, when it is new: a step costs the same at any age."""
 
-    def __init__(self, history: HistoryManager) -> None:
+    def __init__(self, history: HistoryManager, load_image: Callable[[str], bytes | None]) -> None:
         self._history = history
+        self._pictures = Pictures(load_image)
+        self._images: list[ImageRef] = []  # of the newest results, not shown yet
         self.compact_store = CompactStore()
         self._generation = -1
         self._wire = WireForm()
@@ -43,8 +47,11 @@ class ContextEngine:
         checkpoint = self.compact_store.active
         if checkpoint is not None:
             view.append({"role": "user", "content": _SUMMARY + checkpoint.summary})
-        view.extend(self._conversation)
-        return view
+        self._show_images()
+        conversation = list(self._conversation)
+        if world.sees_images:
+            self._pictures.fill(conversation)
+        return [*view, *conversation]
 
     def message_tokens(self) -> Sequence[int]:
         """Estimated tokens of each message of the history, in its order."""
@@ -56,11 +63,17 @@ class ContextEngine:
             self._generation = self._history.generation
             self._wire, self._conversation, self._tokens, self._translated = WireForm(), [], [], 0
             self._cut_off = None
+            self._pictures.clear()
+            self._images = []
         for message in self._history.messages[self._translated :]:
             chat = self._wire.message(message)
-            self._tokens.append(estimated_tokens(chat) if chat else 0)
+            images = len(message.images) * IMAGE_TOKENS
+            self._tokens.append(estimated_tokens(chat) + images if chat else 0)
             if chat is None:
                 continue
+            if message.role != "tool":
+                self._show_images()
+            self._images.extend(message.images)
             # A prompt may speak of the answer that was cut off before it. Where the run goes on instead, the model is
             # asked again without that answer: services refuse a request that ends in one.
             if self._cut_off is not None and message.role == "user":
@@ -69,3 +82,9 @@ class ContextEngine:
             if self._cut_off is None:
                 self._conversation.append(chat)
         self._translated = len(self._history.messages)
+
+    def _show_images(self) -> None:
+        """The results of an exchange are complete: a message with their images follows."""
+        if self._images:
+            self._conversation.append(self._pictures.reserve(len(self._conversation), self._images))
+            self._images = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memory.events import HistoryMessage, ToolCall
+from memory.events import HistoryMessage, ImageRef, ToolCall
 
 
 class HistoryManager:
@@ -44,10 +44,9 @@ class HistoryManager:
         tool_call_id: str,
         action_id: str,
         metadata: Mapping[str, object] | None = None,
+        images: tuple[ImageRef, ...] = (),
     ) -> HistoryMessage:
-        message = HistoryMessage(
-            "tool", content, tool_call_id=tool_call_id, action_id=action_id, metadata=metadata or {}, seq=seq
-        )
+        message = HistoryMessage("tool", content, (), tool_call_id, action_id, metadata or {}, seq, images)
         return self._append(message)
 
     def load_messages(self, messages: Sequence[HistoryMessage], *, messages_before: int) -> None:

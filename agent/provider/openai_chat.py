@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -23,6 +24,7 @@ import msgspec
 from agent.errors import FailureKind, ModelFailure
 from agent.provider.base import Chunk, ModelRequest
 from agent.provider.failures import Service, asks_for_wait_s, failure_of_error, web_page
+from agent.provider.sight import has_images, without_images
 from agent.provider.sse import EventTooLong, SseEvent, SseParser
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ TAIL_S = 5.0  # after the finish reason only the usage and [DONE] can follow; so
 DRAIN_S = 0.2  # after [DONE]: the end of the body is due at once, and having read it the connection can be used again
 PLAIN_BODY_BYTES_MAX = 8 * 1024 * 1024  # of an answer that is no stream
 
+_IMAGES = re.compile("image|vision|multi-?modal|mmproj", re.IGNORECASE)
 _BROKE_OFF = "broke off the connection before the answer was complete: try again"
 
 
@@ -65,6 +68,7 @@ class OpenAIChatProvider:
         self._client: openai.AsyncOpenAI | None = None
         self._building = threading.Lock()
         self._asks_for_usage = True  # until a service says that it does not know `stream_options`
+        self._takes_images = True  # until a service says that it does not, or not these
         self._limit_name = "max_tokens"  # until a service says that it wants `max_completion_tokens`
 
     @property
@@ -119,7 +123,7 @@ class OpenAIChatProvider:
         try:
             return await self._post(request)
         except ModelFailure as failure:
-            if not self._can_adapt(failure):
+            if not self._can_adapt(failure, request):
                 raise
         return await self._send(request)
 
@@ -138,7 +142,8 @@ class OpenAIChatProvider:
             )
 
     def _body(self, request: ModelRequest) -> bytes:
-        body: dict[str, object] = {"model": request.model, "messages": request.messages, "stream": True}
+        messages = request.messages if self._takes_images else [without_images(one) for one in request.messages]
+        body: dict[str, object] = {"model": request.model, "messages": messages, "stream": True}
         if self._asks_for_usage:
             body["stream_options"] = {"include_usage": True}
         if request.tools:
@@ -162,8 +167,11 @@ class OpenAIChatProvider:
             "Accept": "text/event-stream",
         }
 
-    def _can_adapt(self, failure: ModelFailure) -> bool:
+    def _can_adapt(self, failure: ModelFailure, request: ModelRequest) -> bool:
         """True when the request can be sent again in another dialect, which is then remembered."""
+        if self._takes_images and _is_about_images(failure) and any(map(has_images, request.messages)):
+            self._takes_images = False  # else one bad image would end the session: every request holds it
+            return True
         if failure.status not in {400, 422}:
             return False
         if self._asks_for_usage and ("stream_options" in failure.message or "include_usage" in failure.message):
@@ -302,6 +310,13 @@ class OpenAIChatProvider:
     def _failure(self, kind: FailureKind, predicate: str, *, retryable: bool = False) -> ModelFailure:
         end = "" if predicate.endswith("?") else "."
         return ModelFailure(kind, f"{self._service.address} {predicate}{end}", retryable=retryable)
+
+
+def _is_about_images(failure: ModelFailure) -> bool:
+    """Whether a refusal may have images as its cause: services have many words for it."""
+    return failure.status == 413 or (
+        failure.status in {400, 404, 415, 422, 500} and _IMAGES.search(failure.message) is not None
+    )
 
 
 def _has_finish_reason(chunk: Chunk) -> bool:

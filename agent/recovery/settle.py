@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from agent.context.history import HistoryManager
 from agent.events import Observation
 from agent.recovery.investigate import Investigated, Investigator
@@ -24,6 +26,7 @@ from memory.calls import ActionFacts
 from memory.errors import TranscriptUnavailable
 from memory.events import (
     EventType,
+    ImageRef,
     JsonObject,
     LifecyclePayload,
     MessagePayload,
@@ -196,9 +199,9 @@ class Settlement:
                 failed = payload.status == ToolStatus.FAILED
             return desk.emit(missing.run_id, missing.step, event_type, payload)
 
-        def say(_call_id: str, again: str, text: str) -> None:
+        def say(_call_id: str, again: str, text: str, images: tuple[ImageRef, ...]) -> None:
             told = told_attempt(decision, text, failed=failed)
-            self._say_tool(missing, again, told or text, is_recorded=told is None)
+            self._say_tool(missing, again, told or text, images, is_recorded=told is None)
 
         async def revert(tool: AnyTool) -> Plan:
             blob = intent.get("blob")
@@ -219,7 +222,7 @@ class Settlement:
         """Answer a call from a recorded outcome; of a second attempt together with the decision that began it."""
         decision = action.earlier.decision if action.earlier else None
         told = told_attempt(decision, result, failed=failed) if decision else None
-        self._say_tool(missing, action.action_id, told or result, is_recorded=told is None)
+        self._say_tool(missing, action.action_id, told or result, action.images, is_recorded=told is None)
 
     def _never_ran(self, missing: MissingResult, text: str) -> str:
         """Record that an attempt which was asked for did not run; its action's id."""
@@ -251,12 +254,26 @@ class Settlement:
         )
         self._record(missing.run_id, missing.step, EventType.TOOL_LIFECYCLE, payload)
 
-    def _say_tool(self, missing: MissingResult, action_id: str, text: str, *, is_recorded: bool) -> None:
-        """History and record. A text that no outcome record holds stands in the message itself."""
+    def _say_tool(
+        self,
+        missing: MissingResult,
+        action_id: str,
+        text: str,
+        images: tuple[ImageRef, ...] = (),
+        *,
+        is_recorded: bool,
+    ) -> None:
+        """History and record. What no outcome record holds stands in the message itself."""
         metadata: JsonObject = {"recovered": True}
-        seq = self._desk.next_seq()
+        if images and not is_recorded:
+            metadata["images"] = msgspec.to_builtins(images)
         self._desk.history.append_tool(
-            text, seq=seq, tool_call_id=missing.call.id, action_id=action_id, metadata=metadata
+            text,
+            seq=self._desk.next_seq(),
+            tool_call_id=missing.call.id,
+            action_id=action_id,
+            metadata=metadata,
+            images=images,
         )
         message = MessagePayload(
             "tool",

@@ -80,6 +80,7 @@ def assemble(options: Options, environment: Mapping[str, str], approver: Approve
         provider=make_provider(settings),
         model=settings.model,
         context_tokens=settings.context_tokens,
+        sees_images=settings.sees_images,
         mode=_mode(options.mode),
         approver=approver,
         cleaner=TextCleaner(settings.secrets),

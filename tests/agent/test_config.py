@@ -66,6 +66,7 @@ def test_nothing_set_starts_the_demo_model(someone: User) -> None:
         home=someone.folder / "state",
         memory_dir=None,
         context_tokens=128_000,
+        sees_images=False,
         notes=(),
         secrets=(),
     )
@@ -105,6 +106,7 @@ def test_all_of_it_from_the_environment(someone: User) -> None:
         home=Path("/home-of-sessions"),
         memory_dir=Path("/memory"),
         context_tokens=8000,
+        sees_images=False,
         notes=(),
         secrets=(KEY,),
     )
@@ -336,3 +338,16 @@ def test_the_provider_is_the_one_that_the_settings_name(someone: User) -> None:
         ("demo", "demo model: follows simple commands, no AI"),
         ("openai_chat", "m @ here.test"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "sees"),
+    [("gpt-5", "", True), ("deepseek-chat", "", False), ("gpt-5", "no", False), ("deepseek-chat", " Yes ", True)],
+)
+def test_whether_the_model_sees_images_is_told_by_its_name_or_by_the_setting(
+    someone: User, model: str, said: str, sees: bool
+) -> None:
+    found = someone.load(OPENAI_BASE_URL=HERE, MYCODEAGENT_MODEL=model, MYCODEAGENT_IMAGES=said)
+    assert found.sees_images is sees
+    with pytest.raises(ConfigError, match="MYCODEAGENT_IMAGES is 'maybe': it should be yes or no"):
+        someone.load(MYCODEAGENT_IMAGES="maybe")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from agent.context import compaction
 from agent.context.engine import ContextEngine
 from agent.context.history import HistoryManager
+from agent.context.pictures import VIEW_BYTES_MAX
 from agent.context.tokens import estimated_tokens
 from agent.context.wire import EMPTY_RESULT, WireForm, is_json_object
 from agent.state import World
 from memory.checkpoint import CompactCheckpoint
-from memory.events import HistoryMessage, ToolCall
+from memory.events import HistoryMessage, ImageRef, ToolCall
 from tests.kit.strict import problem_of
 
 WORLD = World("/w", "m", "p", "ask", "2026-01-31", "Use tabs.", ("Read",))
@@ -38,10 +40,14 @@ def a_call(call_id: str = "c1", arguments: str = "{}", name: str = "Read") -> To
     return ToolCall(call_id, name, arguments)
 
 
+def no_images(_name: str) -> None:
+    return None
+
+
 def view_of(*messages: HistoryMessage, world: World = WORLD, memory: str = "") -> list[dict[str, object]]:
     history = HistoryManager()
     history.load_messages(messages, messages_before=0)
-    return ContextEngine(history).build_model_view(world, memory)
+    return ContextEngine(history, no_images).build_model_view(world, memory)
 
 
 def problem(view: Sequence[object]) -> str | None:
@@ -69,7 +75,7 @@ def test_one_system_message_stands_first_and_depends_on_the_recorded_world_alone
 def test_the_view_of_a_growing_history_is_the_view_of_the_whole_one() -> None:
     messages = [user(), assistant("", a_call("c1"), a_call("c1")), result("c1"), assistant("done"), user("again")]
     history = HistoryManager()
-    engine = ContextEngine(history)
+    engine = ContextEngine(history, no_images)
     grown = []
     for seq, message in enumerate(messages, 1):
         match message.role:
@@ -88,7 +94,7 @@ def test_the_summary_of_a_checkpoint_stands_before_the_rest_and_a_reset_forgets_
     history = HistoryManager()
     history.append_user("old", seq=1)
     history.append_user("new", seq=2)
-    engine = ContextEngine(history)
+    engine = ContextEngine(history, no_images)
     engine.compact_store.set_active(CompactCheckpoint("ckpt-1", "what was done", 2, 1))
     history.forget_before(1)
     roles = [(one["role"], str(one["content"])[-13:]) for one in engine.build_model_view(WORLD, "")[1:]]
@@ -118,6 +124,80 @@ def test_whether_something_awaits_an_answer() -> None:
     assert awaits(user(), assistant("", a_call()), result("c1"))
     assert awaits(user(), CUT)
     assert not awaits(user(), assistant("done"), CUT)
+
+
+# -- images
+
+SEEING = replace(WORLD, sees_images=True)
+PICTURE = b"\x89PNG"
+BLOBS = {"blob": PICTURE}
+
+
+def an_image(name: str = "a.png", blob: str = "blob", size: int = len(PICTURE)) -> ImageRef:
+    return ImageRef(name, "image/png", blob, size)
+
+
+def seen(*messages: HistoryMessage, world: World = SEEING) -> list[object]:
+    """The contents of the view behind the system message."""
+    history = HistoryManager()
+    history.load_messages(messages, messages_before=0)
+    view = ContextEngine(history, BLOBS.get).build_model_view(world, "")
+    assert problem(view) is None
+    return [message["content"] for message in view[1:]]
+
+
+def shown(text: str, *, count: int = 1) -> list[object]:
+    part: object = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
+    return [{"type": "text", "text": f"[Images of the results above, in their order: {text}]"}, *[part] * count]
+
+
+def test_images_follow_the_results_of_their_exchange_in_one_message() -> None:
+    first, second = (replace(result(call_id), images=(an_image(f"{call_id}.png"),)) for call_id in ("c1", "c2"))
+    asking = assistant("", a_call("c1"), a_call("c2"), a_call("c3"))
+    exchange = [user(), asking, first, second, result("c3")]
+    both = shown("c1.png, c2.png", count=2)
+    assert seen(*exchange) == ["do it", None, "ok", "ok", "ok", both]
+    assert seen(*exchange, assistant("done"), user("more")) == ["do it", None, "ok", "ok", "ok", both, "done", "more"]
+    left_out = "[Images of the results above, in their order: c1.png, c2.png; left out of this request]"
+    assert seen(*exchange, world=WORLD)[-1] == left_out
+
+
+def test_a_view_with_images_grows_as_it_would_be_built_anew() -> None:
+    history = HistoryManager()
+    engine = ContextEngine(history, BLOBS.get)
+    asking, pictured = assistant("", a_call("c1")), replace(result("c1"), images=(an_image(),))
+    messages = [user(), asking, pictured, assistant("done"), user("more")]
+    for count in (1, 3, 5):
+        for message in messages[len(history.messages) : count]:
+            match message.role:
+                case "assistant":
+                    history.append_assistant(message.content, seq=0, tool_calls=message.tool_calls)
+                case "tool":
+                    history.append_tool("ok", seq=0, tool_call_id="c1", action_id="a", images=message.images)
+                case _:
+                    history.append_user(message.content, seq=0)
+        grown = engine.build_model_view(SEEING, "")
+        assert [message["content"] for message in grown[1:]] == seen(*messages[:count])
+    assert engine.message_tokens()[2] > 1_600
+
+
+def test_one_request_holds_the_newest_images_that_fit_and_names_the_others() -> None:
+    big = VIEW_BYTES_MAX * 3 // 8  # two of them fill a request
+    names = ["a.png", "b.png", "c.png"]
+    messages = [user()]
+    for index, name in enumerate(names):
+        messages += [
+            assistant("", a_call(f"c{index}")),
+            replace(result(f"c{index}"), images=(an_image(name, size=big),)),
+        ]
+    view = seen(*messages)
+    assert view[3] == "[Images of the results above, in their order: a.png; left out of this request]"
+    assert [view[6], view[9]] == [shown("b.png"), shown("c.png")]
+
+
+def test_a_missing_image_is_named() -> None:
+    view = seen(user(), assistant("", a_call("c1")), replace(result("c1"), images=(an_image(blob="gone"),)))
+    assert view[-1] == [*shown("a.png", count=0), {"type": "text", "text": "[The stored image a.png is missing.]"}]
 
 
 # -- the wire form

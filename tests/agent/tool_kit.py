@@ -14,7 +14,7 @@ from agent.tool_runner import (
     ToolRunner,
 )
 from memory.errors import TranscriptUnavailable
-from memory.events import JsonObject, LifecyclePayload, Payload, ToolCall
+from memory.events import ImageRef, JsonObject, LifecyclePayload, Payload, ToolCall
 from memory.text import TextCleaner
 from tools.base import Action, CallRefused, ErrorCode, FileState, Plan, Tool, ToolParams, ToolResult
 from tools.read_cache import ReadCache
@@ -113,7 +113,7 @@ class Desk:
             self.observed.append(payload)
         return len(self.said)
 
-    def say_tool(self, call_id: str, _action_id: str, text: str) -> None:
+    def say_tool(self, call_id: str, _action_id: str, text: str, _images: tuple[ImageRef, ...]) -> None:
         self.messages.append((call_id, text))
         self._maybe_fail()
 

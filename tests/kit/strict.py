@@ -5,12 +5,14 @@ Not one provider has all of these rules, but each rule has a provider: a request
 
 from __future__ import annotations
 
+import base64
 import re
 
 from tests.kit.json_object import JsonObject, parse_object
 from tests.kit.request import text_of
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,([A-Za-z0-9+/=]+)")
 CALL_ID = re.compile(r"[!-~]{1,64}")
 BODY_KEYS = (
     {"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options"}
@@ -126,8 +128,26 @@ def _check_content(message: JsonObject, where: str) -> None:
     if isinstance(content, list):
         well_formed = [isinstance(part, dict) and isinstance(part.get("type"), str) for part in content]
         _require(all(well_formed), f"{where} has an ill-formed part of content")
+        for part in content:
+            _check_part(part, message["role"], where)
     if not message.get("tool_calls"):
         _require(bool(text_of(message).strip()), f"{where} is empty")
+
+
+def _check_part(part: JsonObject, role: object, where: str) -> None:
+    kind = part["type"]
+    _require(kind in ("text", "image_url"), f"{where} has a part of the type {kind!r}")
+    if kind == "text":
+        _require(isinstance(part.get("text"), str), f"{where} has a text part without text")
+        return
+    _require(role == "user", f"{where} has an image, which only user messages may have")
+    url = str(_object(part.get("image_url"), f"{where} has an image part without image_url").get("url"))
+    found = IMAGE.fullmatch(url)
+    _require(found is not None, f"{where} has an image that is no data address of a known kind: {url[:40]}")
+    try:
+        base64.b64decode(found[2] if found else "", validate=True)
+    except ValueError as error:
+        raise IllFormed(f"{where} has an image that is no base64: {error}") from error
 
 
 def _call_ids(message: JsonObject, where: str, seen: set[str]) -> list[str]:

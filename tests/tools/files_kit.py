@@ -39,6 +39,7 @@ class Files:
         keeps: bool = True,
         search: Search = search,
         extra_roots: Sequence[Path] = (),
+        sees_images: bool = False,
     ) -> None:
         self.root = root
         self.workspace = Workspace(root, disk or Disk(), link, extra_roots)
@@ -46,7 +47,7 @@ class Files:
         self.kept: dict[str, bytes] = {}
         self._keeps = keeps
         self.tools: list[AnyTool] = [
-            Read(self.workspace, self.cache),
+            Read(self.workspace, self.cache, self.keep if sees_images else None),
             Edit(self.workspace, self.cache, self.keep),
             Write(self.workspace, self.cache, self.keep),
             Glob(self.workspace, search),

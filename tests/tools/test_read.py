@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.files_kit import Files
-from tools.base import ErrorCode, FileState, ToolResult
+from tools.base import ErrorCode, FileState, Image, ToolResult
+from tools.limits import IMAGE_BYTES_MAX
 from tools.line_count import start_near_end
 from tools.notebook import NOTE
 
@@ -117,20 +118,17 @@ def test_an_interrupted_count_leaves_no_process(tmp_path: Path) -> None:
     assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == ""
 
 
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\2\x80\0\0\1\xe0\x08\6\0\0\0"
+GIF = b"GIF89a\x10\0\x20\0\xf0"
+JPEG = b"\xff\xd8\xff\xe0\0\4ab\xff\xc0\0\x11\x08\1\xe0\2\x80\3"
+WEBP = b"RIFF\x10\0\0\0WEBPVP8 \0\0\0\0"
+
+
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0", "a PNG image, 10 bytes"),
-        (
-            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\2\x80\0\0\1\xe0\x08\6\0\0\0",
-            "a PNG image of 640 x 480 pixels, 29 bytes",
-        ),
-        (b"GIF89a\x10\0\x20\0\xf0", "a GIF image of 16 x 32 pixels, 11 bytes"),
-        (
-            b"\xff\xd8\xff\xe0\0\4ab\xff\xc0\0\x11\x08\1\xe0\2\x80\3",
-            "a JPEG image of 640 x 480 pixels, 18 bytes",
-        ),
         (b"%PDF-1.7\n\xff\xfe", "a PDF document, 11 bytes"),
+        (b"II*\0\x08\0", "a TIFF image, 6 bytes"),
         (b"\0\1", "binary data, 2 bytes"),
         (b"\xff\xfe\0\xd8", "damaged UTF-16 text, 4 bytes"),
         (b"\xff\xfe\0\0a\0\0\0", "UTF-32 text, 8 bytes"),
@@ -141,6 +139,55 @@ def test_what_is_not_text_is_named_by_kind_and_size(files: Files, content: bytes
     files.put("f", content)
     message = f"f is not text: {kind}. Use a command (Bash) to look at it."
     assert files.refusal("Read", file_path="f") == (ErrorCode.NOT_TEXT, message)
+
+
+IMAGES = [
+    (PNG, "a PNG image of 640 x 480 pixels, 29 bytes", "image/png"),
+    (PNG[:10], "a PNG image, 10 bytes", "image/png"),
+    (GIF, "a GIF image of 16 x 32 pixels, 11 bytes", "image/gif"),
+    (JPEG, "a JPEG image of 640 x 480 pixels, 18 bytes", "image/jpeg"),
+    (WEBP, "a WebP image, 20 bytes", "image/webp"),
+]
+
+
+@pytest.mark.parametrize(("content", "kind", "media_type"), IMAGES)
+def test_an_image_is_shown_to_a_model_that_sees_it_and_described_to_others(
+    tmp_path: Path, content: bytes, kind: str, media_type: str
+) -> None:
+    files = Files(tmp_path)
+    files.put("f", content)
+    code, message = files.refusal("Read", file_path="f")
+    assert (code, message.split(". ")) == (
+        ErrorCode.NOT_TEXT,
+        [
+            f"f is not text: {kind}",
+            "This model is not known to see images; the user can let it with MYCODEAGENT_IMAGES=yes.",
+        ],
+    )
+    seeing = Files(tmp_path, sees_images=True)
+    result = seeing.call("Read", file_path="f")
+    name = hashlib.sha256(content).hexdigest()
+    shown = Image("f", media_type, name, len(content))
+    assert result == ToolResult(f"f is {kind}. It is shown below.", images=(shown,))
+    assert seeing.kept == {name: content}
+    assert seeing.code("Edit", file_path="f", old_string="a", new_string="b") == ErrorCode.NOT_TEXT
+
+
+def test_an_image_that_is_too_large_or_cannot_be_kept_is_described(tmp_path: Path) -> None:
+    files = Files(tmp_path, sees_images=True)
+    files.put("large", PNG + bytes(IMAGE_BYTES_MAX))
+    code, message = files.refusal("Read", file_path="large")
+    assert (code, message.split(". ")[1][:40]) == (ErrorCode.NOT_TEXT, "An image above 3,932,160 bytes cannot be")
+    files = Files(tmp_path, sees_images=True, keeps=False)
+    files.put("secret", PNG)
+    code, message = files.refusal("Read", file_path="secret")
+    assert (code, message.split(". ")[1][:40]) == (ErrorCode.NOT_TEXT, "It cannot be shown, since it cannot be k")
+
+
+def test_a_text_that_begins_like_an_image_is_text(tmp_path: Path) -> None:
+    files = Files(tmp_path, sees_images=True)
+    files.put("f", "GIF89a is how such a file begins\n")
+    assert files.text("Read", file_path="f") == "     1\tGIF89a is how such a file begins"
 
 
 KEPT = "an Edit or Write keeps it.)"

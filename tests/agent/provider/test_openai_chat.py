@@ -126,6 +126,44 @@ def test_what_the_sdk_finds_in_the_environment_is_not_sent(monkeypatch: pytest.M
     assert "ambient" not in json.dumps(server.requests)
 
 
+PICTURED: list[dict[str, object]] = [
+    {"role": "user", "content": "hi"},
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "[Images: a.png]"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+        ],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "scripted-7b is not a multimodal model"),
+        (400, "messages[1]: unknown variant `image_url`, expected `text`"),
+        (400, "image exceeds 5 MB maximum"),
+        (404, "No endpoints found that support image input"),
+        (500, "image input is not supported - hint: you may need to provide the mmproj"),
+        (413, "Request Entity Too Large"),
+    ],
+)
+def test_a_service_that_refuses_images_is_asked_without_them_from_then_on(status: int, words: str) -> None:
+    refusal = page(status, {"error": {"message": words}})
+    results, server = exchange(refusal, GOOD, GOOD, request=ModelRequest("m", PICTURED, []), times=2)
+    assert results == [HELLO, HELLO]
+    plain = "[Images: a.png]\n[The images are left out: the service does not take them.]"
+    bodies = [sent.body["messages"] for sent in server.requests]
+    without = [PICTURED[0], {"role": "user", "content": plain}]
+    assert bodies == [PICTURED, without, without]
+
+
+def test_a_refusal_that_speaks_of_images_is_told_where_none_were_sent() -> None:
+    (result,), server = exchange(page(400, {"error": {"message": "no image model of this name"}}))
+    assert isinstance(result, ModelFailure) and len(server.requests) == 1
+
+
 def test_a_server_that_does_not_know_stream_options_is_asked_without_them_from_then_on() -> None:
     refusal = page(400, {"error": {"message": "Unrecognized request argument: stream_options"}})
     results, server = exchange(refusal, GOOD, times=2)
