@@ -57,6 +57,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_program_and_no_data(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        (metadata,) = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
         secrets = [name for name in names if b"a secret of the user" in archive.read(name)]
     tops = {name.split("/")[0] for name in names}
     data = [name for name in names if any(name.endswith(wanted.removeprefix("memory/")) for wanted in DATA)]
@@ -65,6 +66,9 @@ def test_the_wheel_holds_the_program_and_no_data(wheel: Path) -> None:
     rooms = {"/".join(name.split("/")[:3]) for name in names if name.startswith("mycodeagent/app/")}
     app = "mycodeagent/app"
     assert rooms == {f"{app}/agent", f"{app}/memory", f"{app}/tools", f"{app}/main.py"}
+    assert [line for line in metadata.splitlines() if line.endswith("extra == 'pdf'")] == [
+        "Requires-Dist: pypdf<8,>=6; extra == 'pdf'"
+    ]
 
 
 def test_it_starts_in_the_folder_that_holds_it(installed: Path, tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ class LineWindow:
         return self._line - 1
 
     @property
+    def is_full(self) -> bool:
+        """Whether nothing that follows would be shown."""
+        return self._line >= self._after
+
+    @property
     def is_whole(self) -> bool:
         """Whether nothing is missing, once closed."""
         return len(self._lines) == self.lines_total and not any(line.cut_bytes for line in self._lines)

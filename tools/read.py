@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -20,6 +21,7 @@ from tools.line_count import start_near_end
 from tools.line_window import LineWindow
 from tools.notebook import NOTE, notebook_text
 from tools.path_text import QUOTING_RULE
+from tools.pdf import COMMAND, PdfUnreadable, pdf_text
 from tools.read_cache import ReadCache
 from tools.regular_file import chunks, state_of
 from tools.workspace import Workspace
@@ -48,17 +50,25 @@ class Read(Tool[ReadParams, ReadPlan]):
 
     name = "Read"
     description = (
-        "Read a text file, a notebook or, when you can see images, an image. Lines come with their numbers and a tab "
-        "in front, which are not part of the file. At most 2,000 lines, 50 KB and 2,000 characters a line; what is "
-        "left out is said, and offset and limit reach it. A file must be read before it can be edited. " + QUOTING_RULE
+        "Read a text file, a notebook, a PDF or, when you can see images, an image. Lines come with their numbers "
+        "and a tab in front, which are not part of the file. At most 2,000 lines, 50 KB and 2,000 characters a line; "
+        "what is left out is said, and offset and limit reach it. A file must be read before it can be edited. "
+        + QUOTING_RULE
     )
     replay_safe = True
     params = ReadParams
 
-    def __init__(self, workspace: Workspace, read_cache: ReadCache, keep_image: Keep | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        read_cache: ReadCache,
+        keep_image: Keep | None = None,
+        pdf_command: Sequence[str] = COMMAND,
+    ) -> None:
         self._workspace = workspace
         self._read_cache = read_cache
         self._keep_image = keep_image
+        self._pdf_command = pdf_command
 
     async def plan(self, params: ReadParams) -> ReadPlan:
         path = self._workspace.resolve(params.file_path)
@@ -88,6 +98,8 @@ class Read(Tool[ReadParams, ReadPlan]):
                     break
             scan.close()
         is_large = max(scan.size, looked_at.st_size) > DECODED_BYTES_MAX
+        if plan.path.suffix.lower() == ".pdf" and scan.head.startswith(b"%PDF-"):
+            return self._pdf(plan, scan, stop)
         if scan.has_nul and is_large:
             raise not_text(plan.subject, scan.head, looked_at.st_size)
         if scan.has_nul or not (scan.is_utf_8 or is_large):
@@ -116,6 +128,13 @@ class Read(Tool[ReadParams, ReadPlan]):
             raise not_text(plan.subject, head, size, _NOT_KEPT)
         text = f"{plan.subject} is {kind_of(data)}, {len(data):,} bytes. It is shown below."
         return ToolResult(text, images=(Image(plan.subject, media_type, blob, len(data)),))
+
+    def _pdf(self, plan: ReadPlan, scan: FileScan, stop: asyncio.Event) -> ToolResult:
+        with self._workspace.open(plan.path) as (file, looked_at):
+            try:
+                return ToolResult(pdf_text(file, plan.first, plan.count, stop, command=self._pdf_command))
+            except PdfUnreadable as error:
+                raise not_text(plan.subject, scan.head, looked_at.st_size, str(error)) from error
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
         content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
