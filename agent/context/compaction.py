@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.context.wire import ChatMessage
+from agent.provider.base import ChatMessage
 from memory.events import HistoryMessage
 
 FULL_AT = 0.9  # of the window: the rest is for the answer; where the estimate is off, the service says so
@@ -71,7 +71,7 @@ def summary_request(messages: Sequence[HistoryMessage], earlier: str, characters
         parts.append(part)
     source = "\n\n".join(reversed(parts))
     before = f"Summary of what came before:\n{earlier}\n\n" if earlier else ""
-    return [{"role": "user", "content": f"{_INSTRUCTION}{before}{source}"}]
+    return [ChatMessage(role="user", content=f"{_INSTRUCTION}{before}{source}")]
 
 
 def complete_summary(summary: str, messages: Sequence[HistoryMessage], earlier: str = "") -> str:

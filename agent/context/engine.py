@@ -8,7 +8,8 @@ from agent.context.history import HistoryManager
 from agent.context.pictures import IMAGE_TOKENS, Pictures
 from agent.context.prompt import system_prompt
 from agent.context.tokens import estimated_tokens
-from agent.context.wire import ChatMessage, WireForm
+from agent.context.wire import WireForm
+from agent.provider.base import ChatMessage
 from agent.state import World
 from memory.checkpoint import CompactStore
 from memory.events import ImageRef
@@ -43,10 +44,10 @@ class ContextEngine:
         first = system_prompt(world)
         if session_memory:
             first += f"\nSession memory:\n{session_memory}\n"
-        view: list[ChatMessage] = [{"role": "system", "content": first}]
+        view = [ChatMessage(role="system", content=first)]
         checkpoint = self.compact_store.active
         if checkpoint is not None:
-            view.append({"role": "user", "content": _SUMMARY + checkpoint.summary})
+            view.append(ChatMessage(role="user", content=_SUMMARY + checkpoint.summary))
         self._show_images()
         conversation = list(self._conversation)
         if world.sees_images:

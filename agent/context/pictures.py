@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 
-from agent.context.wire import ChatMessage
+from agent.provider.base import ChatMessage
 from memory.events import ImageRef
 
 IMAGE_TOKENS = 1_600  # about what services count for a picture of full size
@@ -56,11 +56,11 @@ class Pictures:
                 continue
             url = f"data:{image.media_type};base64,{base64.b64encode(data).decode()}"
             parts.append({"type": "image_url", "image_url": {"url": url}})
-        return {"role": "user", "content": parts}
+        return ChatMessage(role="user", content=parts)
 
 
 def _left_out(images: Sequence[ImageRef]) -> ChatMessage:
-    return {"role": "user", "content": f"{_HEAD} {_names(images)}; left out of this request]"}
+    return ChatMessage(role="user", content=f"{_HEAD} {_names(images)}; left out of this request]")
 
 
 def _names(images: Sequence[ImageRef]) -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from agent.context.wire import ChatMessage
+from agent.provider.base import ChatMessage
 
 BYTES_PER_TOKEN = 4  # of the request's JSON; close for code and English, high for CJK, where a character is 3 bytes
 
-_encode = msgspec.json.Encoder().encode
-
 
 def estimated_tokens(message: ChatMessage) -> int:
-    return len(_encode(message)) // BYTES_PER_TOKEN + 1
+    return len(bytes(message.encoded)) // BYTES_PER_TOKEN + 1

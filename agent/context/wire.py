@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from agent.provider.base import ChatMessage
 from memory.events import HistoryMessage, ToolCall
-
-ChatMessage = dict[str, object]
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the strictest service takes
 _ID_CHARACTERS_MAX = 64
@@ -25,21 +24,13 @@ class WireForm:
         """The chat message; None for one that holds nothing, which services refuse."""
         if message.role == "tool":
             call_id = message.tool_call_id or ""
-            return {
-                "role": "tool",
-                "tool_call_id": self._renamed.get(call_id, call_id),
-                "content": message.content if message.content.strip() else EMPTY_RESULT,
-            }
-        if message.role != "assistant":
-            return {"role": message.role, "content": message.content} if message.content.strip() else None
-        if not message.tool_calls:
-            return {"role": "assistant", "content": message.content} if message.content.strip() else None
+            content = message.content if message.content.strip() else EMPTY_RESULT
+            return ChatMessage(role="tool", tool_call_id=self._renamed.get(call_id, call_id), content=content)
+        if message.role != "assistant" or not message.tool_calls:
+            return ChatMessage(role=message.role, content=message.content) if message.content.strip() else None
         self._renamed = {call.id: self._unique(call.id) for call in message.tool_calls}
-        return {
-            "role": "assistant",
-            "content": message.content or None,
-            "tool_calls": [self._call(call) for call in message.tool_calls],
-        }
+        calls = [self._call(call) for call in message.tool_calls]
+        return ChatMessage(role="assistant", content=message.content or None, tool_calls=calls)
 
     def _call(self, call: ToolCall) -> dict[str, object]:
         arguments = call.arguments if isinstance(call.arguments, str) else "{}"

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
+
+import msgspec
 
 Chunk = Mapping[str, object]  # one decoded Chat Completions chunk, as the server sent it
 
 
+class ChatMessage(dict[str, object]):
+    """One message in the form of Chat Completions; it does not change once it is made.
+
+    So its JSON is made once, and a request costs no more for the thousand messages before the newest.
+    """
+
+    @cached_property
+    def encoded(self) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(self))
+
+
 @dataclass(frozen=True)
 class ModelRequest:
-    """Everything that a request depends on; `messages` and `tools` are in the form of Chat Completions."""
+    """Everything that a request depends on; `tools` are in the form of Chat Completions, too."""
 
     model: str
-    messages: Sequence[Mapping[str, object]]
+    messages: Sequence[ChatMessage]
     tools: Sequence[Mapping[str, object]]  # empty: none are offered
     max_output_tokens: int | None = None  # None: the service decides
 

@@ -143,7 +143,8 @@ class OpenAIChatProvider:
 
     def _body(self, request: ModelRequest) -> bytes:
         messages = request.messages if self._takes_images else [without_images(one) for one in request.messages]
-        body: dict[str, object] = {"model": request.model, "messages": messages, "stream": True}
+        encoded = [message.encoded for message in messages]
+        body: dict[str, object] = {"model": request.model, "messages": encoded, "stream": True}
         if self._asks_for_usage:
             body["stream_options"] = {"include_usage": True}
         if request.tools:

@@ -6,7 +6,8 @@ No service says in a way that all share whether its models see any, so their nam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+
+from agent.provider.base import ChatMessage
 
 _LEFT_OUT = "[The images are left out: the service does not take them.]"
 
@@ -25,15 +26,15 @@ def sees_images(model: str) -> bool:
     return _SEES.search(model) is not None
 
 
-def has_images(message: Mapping[str, object]) -> bool:
+def has_images(message: ChatMessage) -> bool:
     """Whether a message of Chat Completions holds images beside its text."""
     return isinstance(message.get("content"), list)
 
 
-def without_images(message: Mapping[str, object]) -> Mapping[str, object]:
+def without_images(message: ChatMessage) -> ChatMessage:
     """The message with the texts of its parts alone."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
     texts = [str(part["text"]) for part in content if part.get("type") == "text"]
-    return {**message, "content": "\n".join([*texts, _LEFT_OUT])}
+    return ChatMessage(message, content="\n".join([*texts, _LEFT_OUT]))

@@ -16,6 +16,7 @@ from agent.context.history import HistoryManager
 from agent.context.pictures import VIEW_BYTES_MAX
 from agent.context.tokens import estimated_tokens
 from agent.context.wire import EMPTY_RESULT, WireForm, is_json_object
+from agent.provider.base import ChatMessage
 from agent.state import World
 from memory.checkpoint import CompactCheckpoint
 from memory.events import HistoryMessage, ImageRef, ToolCall
@@ -44,7 +45,7 @@ def no_images(_name: str) -> None:
     return None
 
 
-def view_of(*messages: HistoryMessage, world: World = WORLD, memory: str = "") -> list[dict[str, object]]:
+def view_of(*messages: HistoryMessage, world: World = WORLD, memory: str = "") -> list[ChatMessage]:
     history = HistoryManager()
     history.load_messages(messages, messages_before=0)
     return ContextEngine(history, no_images).build_model_view(world, memory)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from agent.provider.assembly import Reply, ReplyAssembler
-from agent.provider.base import Chunk, ModelRequest
+from agent.provider.base import ChatMessage, Chunk, ModelRequest
 from agent.provider.demo import RESULT_CHARACTERS_MAX, DemoProvider
 
 NAMES = ("Read", "Edit", "Write", "Bash", "Glob", "Grep", "Task", "TodoWrite")
@@ -21,7 +21,7 @@ Call = tuple[str, dict[str, object]]
 def chunks_of(messages: Sequence[Message], tools: Sequence[Mapping[str, object]] = TOOLS) -> list[Chunk]:
     async def run() -> list[Chunk]:
         provider = DemoProvider(pause_s=0, new_id=lambda: "call_1")
-        return [chunk async for chunk in provider.stream(ModelRequest("demo", messages, tools))]
+        return [chunk async for chunk in provider.stream(ModelRequest("demo", list(map(ChatMessage, messages)), tools))]
 
     return asyncio.run(run())
 

@@ -14,13 +14,13 @@ import pytest
 
 from agent.errors import FailureKind, ModelFailure
 from agent.provider.assembly import Reply, ReplyAssembler, ToolCall, Usage
-from agent.provider.base import ModelRequest
+from agent.provider.base import ChatMessage, ModelRequest
 from agent.provider.openai_chat import OpenAIChatProvider
 from tests.agent.provider.raw_server import Answer, RawServer, Then, data, page, stream
 
 KEY = "sk-secret-0123456789"
 TOOL = {"type": "function", "function": {"name": "Read", "parameters": {"type": "object", "properties": {}}}}
-REQUEST = ModelRequest("m", [{"role": "user", "content": "hi 你"}], [])
+REQUEST = ModelRequest("m", [ChatMessage(role="user", content="hi 你")], [])
 CHECKOUT = Path(__file__).parents[3]
 
 
@@ -87,7 +87,7 @@ def failure_of(*answers: Answer, idle_s: float = 20.0, chunk_s: float = 20.0) ->
 
 
 def test_the_request_is_a_streamed_chat_completion_with_the_key() -> None:
-    request = ModelRequest("m", [{"role": "user", "content": "hi 你"}], [TOOL], max_output_tokens=9)
+    request = ModelRequest("m", [ChatMessage(role="user", content="hi 你")], [TOOL], max_output_tokens=9)
     results, server = exchange(GOOD, request=request)
     (sent,) = server.requests
     assert results == [HELLO]
@@ -96,7 +96,7 @@ def test_the_request_is_a_streamed_chat_completion_with_the_key() -> None:
     assert sent.headers["content-type"] == "application/json"
     assert sent.body == {
         "model": "m",
-        "messages": [{"role": "user", "content": "hi 你"}],
+        "messages": [ChatMessage(role="user", content="hi 你")],
         "stream": True,
         "stream_options": {"include_usage": True},
         "tools": [TOOL],
@@ -126,15 +126,15 @@ def test_what_the_sdk_finds_in_the_environment_is_not_sent(monkeypatch: pytest.M
     assert "ambient" not in json.dumps(server.requests)
 
 
-PICTURED: list[dict[str, object]] = [
-    {"role": "user", "content": "hi"},
-    {
-        "role": "user",
-        "content": [
+PICTURED = [
+    ChatMessage(role="user", content="hi"),
+    ChatMessage(
+        role="user",
+        content=[
             {"type": "text", "text": "[Images: a.png]"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
         ],
-    },
+    ),
 ]
 
 
