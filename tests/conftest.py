@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import hypothesis
 import pytest
 
 from tests.kit.model_server import SUMMARY, ModelServer
 from tests.kit.program import COMMAND, Program
 from tests.kit.script import Script, Step
+
+# No test may fail for being slow: a machine may do anything besides.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 class NewServer(Protocol):

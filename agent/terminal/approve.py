@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from agent.permissions import Answer, Question
+from agent.terminal.paint import Paint, diff_start
 from agent.terminal.printable import printable
 
 PREVIEW_LINES_MAX = 60
@@ -23,7 +24,8 @@ _ANSWERS = {
 class TerminalApprover:
     """One question at a time; those of overlapping calls wait for each other."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, paint: Paint, show: Callable[[str], None]) -> None:
+        self._paint = paint
         self._show = show
         self._turn = asyncio.Lock()
         self._question: Question | None = None
@@ -38,7 +40,7 @@ class TerminalApprover:
         async with self._turn:
             self._question = question
             self._answer = asyncio.get_running_loop().create_future()
-            self._show(_shown(question))
+            self._show(self._shown(question))
             try:
                 return await self._answer
             finally:
@@ -52,10 +54,11 @@ class TerminalApprover:
         self._answer.set_result(answer)
         return True
 
-
-def _shown(question: Question) -> str:
-    lines = printable(question.preview).splitlines() or [question.subject]
-    more = len(lines) - PREVIEW_LINES_MAX
-    shown = [f"  {line}" for line in lines[:PREVIEW_LINES_MAX]]
-    rest = [f"  … {more} more lines"] if more > 0 else []
-    return "\n".join([f"{question.tool_name} {printable(question.subject)}", *shown, *rest])
+    def _shown(self, question: Question) -> str:
+        lines = printable(question.preview).split("\n") if question.preview else [printable(question.subject)]
+        more = len(lines) - PREVIEW_LINES_MAX
+        shown = lines[:PREVIEW_LINES_MAX]
+        is_diff = diff_start(shown) == 0
+        body = self._paint.diff(shown) if is_diff else "".join(f"  {line}\n" for line in shown)
+        rest = f"  … {more} more lines\n" if more > 0 else ""
+        return f"{question.tool_name} {printable(question.subject)}\n{body}{rest}"

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
 from agent.events import RuntimeEvent, TextDelta, ToolOutput
+from agent.terminal.paint import Paint, diff_start
 from agent.terminal.printable import printable
 from agent.terminal.recovery_screen import subject_of
 from agent.terminal.stream_view import StreamView
-from memory.events import LifecyclePayload, MessagePayload, Reason, TerminalPayload, ToolStatus, TransitionPayload
+from memory.events import (
+    LifecyclePayload,
+    MessagePayload,
+    Reason,
+    TerminalPayload,
+    ToolCall,
+    ToolStatus,
+    TransitionPayload,
+)
 
 RESULT_LINES_MAX = 4  # of a result on the screen; the model gets all of it
+NEW_LINES_MAX = 10  # of a file that was made
 SUBJECT_CHARACTERS_MAX = 100
+
+_FILE_CHANGES = ("Edit", "Write")
 
 
 class ScreenRenderer:
     """Observer. `commit` puts text into the scrollback, `refresh` redraws the prompt with `status`."""
 
-    def __init__(self, stream: StreamView, commit: Callable[[str], None], refresh: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: StreamView, paint: Paint, commit: Callable[[str], None], refresh: Callable[[], None]
+    ) -> None:
         self._stream = stream
+        self._paint = paint
         self._commit = commit
         self._refresh = refresh
         self._subjects: dict[str, str] = {}
+        self._new_texts: dict[str, str] = {}  # of files that calls make
         self._status: dict[str, str] = {}  # of running actions
 
     def status(self) -> list[str]:
@@ -40,7 +57,9 @@ class ScreenRenderer:
                     self._refresh()
             case MessagePayload(role="assistant"):
                 self._commit(self._stream.flush())
-                self._subjects.update((call.id, subject_of(str(call.arguments))) for call in payload.tool_calls)
+                for call in payload.tool_calls:
+                    self._subjects[call.id] = subject_of(str(call.arguments))
+                    self._new_texts[call.id] = _new_text(call)
             case LifecyclePayload():
                 self._lifecycle(payload)
             case TransitionPayload():
@@ -61,7 +80,7 @@ class ScreenRenderer:
             self._refresh()
         else:
             self._status.pop(payload.action_id, None)
-            self._commit(_outcome(payload))
+            self._commit(self._outcome(payload))
             self._refresh()
 
     def _transition(self, payload: TransitionPayload) -> None:
@@ -76,12 +95,35 @@ class ScreenRenderer:
             case _:
                 pass
 
+    def _outcome(self, payload: LifecyclePayload) -> str:
+        new_text = self._new_texts.pop(payload.tool_call_id, "")
+        if payload.error:
+            return _first(printable(f"{payload.error.get('code')}: {payload.error.get('message')}").split("\n"))
+        text = printable(payload.result) if isinstance(payload.result, str) else ""
+        lines = text.strip("\n").split("\n") if text.strip("\n") else []
+        if payload.tool_name not in _FILE_CHANGES:
+            return _first(lines)
+        start = diff_start(lines)
+        if start < len(lines):  # the tool bounds it
+            return _first(lines[:start]) + self._paint.diff(lines[start:])
+        return _first(lines) + _first([f"+{line}" for line in printable(new_text).splitlines()], NEW_LINES_MAX)
 
-def _outcome(payload: LifecyclePayload) -> str:
-    text = printable(payload.result) if isinstance(payload.result, str) else ""
-    lines = text.strip("\n").splitlines()
-    if payload.error:
-        lines = [printable(f"{payload.error.get('code')}: {payload.error.get('message')}")]
-    shown = [f"  {line[:SUBJECT_CHARACTERS_MAX]}" for line in lines[:RESULT_LINES_MAX]]
-    more = len(lines) - RESULT_LINES_MAX
-    return "\n".join([*shown, *([f"  … {more} more lines"] if more > 0 else []), ""]) if shown else ""
+
+def _first(lines: Sequence[str], count: int = RESULT_LINES_MAX) -> str:
+    shown = "".join(f"  {line[:SUBJECT_CHARACTERS_MAX]}\n" for line in lines[:count])
+    more = len(lines) - count
+    return shown + (f"  … {more} more lines\n" if more > 0 else "")
+
+
+def _new_text(call: ToolCall) -> str:
+    """What a call puts into a file that is not there yet."""
+    if call.name not in _FILE_CHANGES:
+        return ""
+    try:
+        found = json.loads(str(call.arguments))
+    except (ValueError, RecursionError):
+        return ""
+    match found:
+        case {"content": str(text)} | {"old_string": "", "new_string": str(text)}:
+            return text
+    return ""

@@ -32,6 +32,7 @@ from agent.terminal.commands import HELP, Command, Decision, parse_command, pars
 from agent.terminal.faults import end_signals, explain
 from agent.terminal.headless import open_agent, policy_of, report_lines, say_notes
 from agent.terminal.options import NEWEST, Options
+from agent.terminal.paint import Paint
 from agent.terminal.recovery_screen import draft_lines, evidence_lines, summary_lines
 from agent.terminal.renderer import ScreenRenderer
 from agent.terminal.result import resume_command, transcript_path
@@ -75,9 +76,10 @@ class Repl:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._screen = Screen(self._rows, self._interrupt_run)
-        stream = StreamView(lambda: self._screen.columns, color="NO_COLOR" not in os.environ)
-        self._renderer = ScreenRenderer(stream, self._screen.commit, self._screen.refresh)
-        self._approver = TerminalApprover(self._screen.commit)
+        paint = Paint(lambda: self._screen.columns, color="NO_COLOR" not in os.environ)
+        stream = StreamView(lambda: self._screen.columns, paint)
+        self._renderer = ScreenRenderer(stream, paint, self._screen.commit, self._screen.refresh)
+        self._approver = TerminalApprover(paint, self._screen.commit)
         policy = policy_of(options, Policy.ASK)
         self._policy = None if policy is Policy.ASK else policy
         self._decider = TerminalDecider(self._policy)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from io import StringIO
 
+from agent.terminal.paint import Paint
 from agent.terminal.printable import printable
 
 TAIL_ROWS_MAX = 8  # of the unfinished block: more would push the prompt about
@@ -20,9 +20,9 @@ _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 class StreamView:
     """Splits streamed text into finished blocks and a tail. `columns` tells the terminal's width."""
 
-    def __init__(self, columns: Callable[[], int], *, color: bool) -> None:
+    def __init__(self, columns: Callable[[], int], paint: Paint) -> None:
         self._columns = columns
-        self._color = color
+        self._paint = paint
         self._text = ""
         self._is_later = False  # a block of this answer was rendered already
 
@@ -49,22 +49,9 @@ class StreamView:
         block = printable(block)
         if not block.strip():
             return ""
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        out = StringIO()
-        console = Console(
-            file=out,
-            width=max(20, self._columns()),
-            force_terminal=self._color,
-            color_system="standard" if self._color else None,
-            no_color=not self._color,
-            highlight=False,
-        )
-        console.print(Markdown(block.strip("\n"), code_theme="ansi_dark"))
         between = "\n" if self._is_later else ""  # blocks are rendered one by one, and the line between them is theirs
         self._is_later = True
-        return between + "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")) + "\n"
+        return between + self._paint.markdown(block.strip("\n"))
 
 
 def _finished(text: str) -> int:

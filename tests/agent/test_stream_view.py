@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
+from agent.terminal.paint import Paint
 from agent.terminal.stream_view import TAIL_ROWS_MAX, StreamView, wrapped
 
 
 def view(columns: int = 40) -> StreamView:
-    return StreamView(lambda: columns, color=False)
+    return StreamView(lambda: columns, Paint(lambda: columns, color=False))
 
 
 def lines(*commits: str) -> list[str]:

@@ -203,7 +203,6 @@ def run_lives(kind: type[SessionLife], examples: int) -> None:
     how = settings(
         max_examples=examples,
         stateful_step_count=STEPS,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=[Phase.generate] if kind is NaiveLife else [Phase.generate, Phase.shrink],

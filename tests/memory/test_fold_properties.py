@@ -129,7 +129,7 @@ def assert_valid(state: ResumeState) -> None:
     assert [one.call.id for one in state.missing_results] == list(owed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sessions(), st.sets(st.integers(0, 12), max_size=3), st.integers(0, 6))
 def test_a_load_tells_what_the_live_session_knows(
     parts: list[list[Fact]], checkpoints: set[int], retained: int
@@ -151,7 +151,7 @@ def test_a_load_tells_what_the_live_session_knows(
         assert_valid(state)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sessions(), st.lists(st.integers(0, 40), max_size=4), st.integers(0, 60), st.booleans())
 def test_whatever_is_lost_the_next_request_is_valid(
     parts: list[list[Fact]], lost: list[int], end: int, leaves_bad_lines: bool

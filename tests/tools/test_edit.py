@@ -301,7 +301,7 @@ def edits(draw: st.DrawFn) -> tuple[bytes, str, str, str]:
     return mark + body + stray, codec, old, new
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(edit=edits(), replace_all=st.booleans())
 def test_k14_k15_every_byte_outside_of_an_edit_is_identical_or_it_is_refused(
     edit: tuple[bytes, str, str, str], replace_all: bool
@@ -351,7 +351,7 @@ UTF_8_LINES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(lines=UTF_8_LINES, last=UTF_8_TEXTS, new=UTF_8_TEXTS, mark=st.booleans(), all_=st.booleans(), data=st.data())
 def test_k14_an_exact_edit_is_what_replacing_means(
     lines: list[tuple[str, str]], last: str, new: str, mark: bool, all_: bool, data: st.DataObject

@@ -327,7 +327,7 @@ TREE = st.sets(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(paths=TREE, rules=st.dictionaries(st.sampled_from([".", "a", "b"]), st.lists(RULES, max_size=4), max_size=3))
 def test_both_engines_leave_out_the_same(paths: set[str], rules: dict[str, list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +347,7 @@ def test_both_engines_leave_out_the_same(paths: set[str], rules: dict[str, list[
     assert found[0] == found[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     text=st.text(st.sampled_from("ab\n\r é"), max_size=40),
     pattern=st.sampled_from(["a", "a.b", "^a", "b$", "a+", "é", "[ab]\\n", "a|b", "\\bb", "A", "a\\s+b"]),
