@@ -19,9 +19,11 @@ from agent.fork import write_fork
 from agent.model_turn import ModelTurn
 from agent.permissions import PermissionGate, Rule
 from agent.recovery.investigate import Investigated, Investigator
-from agent.recovery.lost import LostCommand, find_lost
+from agent.recovery.lost import find_lost
+from agent.recovery.report import RecoveryReport, as_it_was, touched
 from agent.recovery.settle import Decider, DecisionNeeded, Desk, Settlement
 from agent.runner import RuntimeRunner
+from agent.runs import Runs
 from agent.services import EventIds, Services
 from agent.sinks import TraceRuntimeEventSink, TranscriptRuntimeEventSink
 from agent.state import Limits, RunResult, Usage, World
@@ -29,21 +31,17 @@ from agent.subagent import STEPS_MAX, Children, FilesChanged, run_child
 from agent.tool_runner import ToolRunner
 from agent.toolbox import TaskService, Toolbox
 from memory.blobs import BlobStore
-from memory.draft import Draft
 from memory.errors import TranscriptUnavailable
 from memory.events import End, EventType, JsonObject, Payload, Reason, TransitionPayload
 from memory.layout import SESSION_PREFIX, SUBAGENT_PREFIX, SessionFiles
 from memory.lease import Owner, boot_id
-from memory.reader import Damage
 from memory.recorder import timestamp
 from memory.resume import ResumeLoader
 from memory.session import RecordedSession
 from memory.session_memory import SessionMemoryManager
 from memory.snapshot import CheckpointFacts
-from memory.state import ResumeState, RunFacts
 from tools.command import CommandRunner
 from tools.task import TaskOrder, TaskReport
-from tools.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -53,23 +51,6 @@ class ParentLink:
     session_id: str
     tool_call_id: str
     action_id: str
-
-
-@dataclass(frozen=True)
-class RecoveryReport:
-    """What a resumed session found: the recovery screen and the JSON objects are made of it."""
-
-    state: ResumeState
-    damage: tuple[Damage, ...]
-    changed_files: tuple[str, ...]
-    has_restarted: bool  # the machine, since the user acted last
-    missing_directory: str | None  # where commands would have gone on; it is gone
-    owner: Owner | None
-    background: tuple[LostCommand, ...] = ()
-
-    @property
-    def draft(self) -> Draft | None:
-        return self.state.draft
 
 
 class CodeAgent:
@@ -130,11 +111,10 @@ class CodeAgent:
         self._investigator = Investigator(session_id, self.tool_registry, self._place, self._children.of)
         self._settlement: Settlement | None = None
         self._owes = False  # what a crash left open is not settled yet
-        self._last_run: RunFacts | None = session.state.run if session and session.state else None
+        self._runs = Runs(session.state if session else None, self._world)
         self._runner: RuntimeRunner | None = None
         self._acting: asyncio.Task[object] | None = None
         self._why_interrupted = End.INTERRUPTED
-        self._runs = session.state.runs if session and session.state else 0
         self._is_closed = False
 
     # -- making one
@@ -224,8 +204,8 @@ class CodeAgent:
         self._investigator.seal(state.uncertain_actions)
         self._children.seal(state.uncertain_actions)
         items = self._investigator.investigate(state.uncertain_actions)
-        changed = [path for path in state.apply_to_host(self) if path not in _touched(items)]
-        self.tool_registry.import_read_cache(_as_it_was(items, state))
+        changed = [path for path in state.apply_to_host(self) if path not in touched(items)]
+        self.tool_registry.import_read_cache(as_it_was(items, state))
         missing = self._toolbox.restore(state.runtime_state.cwd, state.runtime_state.todos)
         for grant in state.runtime_state.grants:
             with suppress(ConfigError):  # of a version that writes rules in another way: the user is asked again
@@ -273,7 +253,7 @@ class CodeAgent:
     @property
     def can_continue(self) -> bool:
         """Is there a run that was cut short, or ended without an answer? One whose prompt was not recorded is none."""
-        run = self._last_run
+        run = self._runs.newest
         if run is None or run.ended == End.COMPLETED:
             return False
         return run.answer is not None or self.history_manager.awaits_answer
@@ -307,15 +287,13 @@ class CodeAgent:
             return self._ended_before(End.TRANSCRIPT_ERROR, str(error))
         finally:
             self._acting = None  # the run has its own way to be interrupted, and afterwards our caller goes on
-        answer = self._last_run.answer if prompt is None and self._last_run else None
-        run_id, world, step = self._next_run(prompt)
-        self._runner = runner = RuntimeRunner(self, run_id, world, self.services.limits, step=step)
+        plan = self._runs.begin() if prompt is not None else self._runs.go_on()
+        self._runner = runner = RuntimeRunner(self, plan.run_id, plan.world, self.services.limits, step=plan.step)
         try:
-            result = await runner.run(prompt, metadata=metadata, answer=answer)
+            result = await runner.run(prompt, metadata=metadata, answer=plan.answer)
         finally:
             self._runner = None
-        final = result.response if result.end is End.COMPLETED else None
-        self._last_run = RunFacts(run_id, runner.step, world.as_json(), result.end.value, final)
+        self._runs.ended(plan, runner.step, result)
         return result
 
     async def _settle(self, decider: Decider | None, *, keep_draft: bool) -> None:
@@ -381,31 +359,12 @@ class CodeAgent:
         return CheckpointFacts(self._memory.as_json(), self._toolbox.runtime_state(grants), {})
 
     def tool_definitions(self, names: tuple[str, ...]) -> list[Mapping[str, object]]:
-        offered = self.tool_registry.definitions()
-        return [one for one in offered if _name_of(one) in names]
+        return [*self.tool_registry.definitions(names)]
 
     def emit(self, run_id: str, step: int, event_type: str, payload: Payload | Observation) -> int:
         return self.runtime_event_sink.emit(RuntimeEvent(self.session_id, run_id, step, str(event_type), payload))
 
     # -- inside
-
-    def _next_run(self, prompt: str | None) -> tuple[str, World, int]:
-        """Run id, world and last step: of the next run, or of the one that goes on."""
-        run = self._last_run
-        if prompt is None and run is not None:
-            return run.run_id, World.from_json({**run.world, **self._overrides()}, self._world()), run.step
-        self._runs += 1
-        return f"run-{self._runs}", self._world(), 0
-
-    def _overrides(self) -> JsonObject:
-        """What belongs to this process, not to the record: another model may have been chosen for the rest of a run."""
-        return {
-            "model": self.services.model,
-            "provider": self.services.provider.kind,
-            "mode": self.gate.mode.value,
-            "directories": self._toolbox.directories,
-            "sees_images": self.services.sees_images,
-        }
 
     def _world(self) -> World:
         return World(
@@ -538,20 +497,3 @@ def _given_back_on_failure(session: RecordedSession | None) -> Iterator[None]:
         if session is not None:
             session.close()
         raise
-
-
-def _touched(items: Sequence[Investigated]) -> set[str]:
-    """Files that an uncertain action may have changed: told with that action, not as somebody else's change."""
-    return {str(item.action.payload.get("path")) for item in items if item.finding.verdict is not Verdict.NO_EFFECT}
-
-
-def _as_it_was(items: Sequence[Investigated], state: ResumeState) -> list[JsonObject]:
-    """What was read of files that a change was not applied to: they hold it still, and the change can be redone."""
-    known = state.runtime_state.read_cache
-    paths = [str(item.action.payload.get("path")) for item in items if item.finding.verdict is Verdict.NOT_APPLIED]
-    return [known[path] for path in paths if path in known]
-
-
-def _name_of(definition: Mapping[str, object]) -> str:
-    function = definition.get("function")
-    return str(function.get("name")) if isinstance(function, Mapping) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from memory.events import End, JsonObject, list_in
@@ -71,6 +71,17 @@ class World:
         if self.sees_images:
             found["sees_images"] = True
         return found
+
+    def carried_on_in(self, here: World) -> World:
+        """The world of a run that another process goes on with: some of it is that process's own."""
+        return replace(
+            self,
+            model=here.model,
+            provider=here.provider,
+            mode=here.mode,
+            directories=here.directories,
+            sees_images=here.sees_images,
+        )
 
     @classmethod
     def from_json(cls, details: JsonObject, default: World) -> World:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,14 +31,15 @@ class ToolRegistry:
     def get(self, name: str) -> AnyTool | None:
         return self._tools.get(name)
 
-    def definitions(self) -> list[dict[str, Json]]:
-        """The tools as a Chat Completions request lists them."""
+    def definitions(self, names: Collection[str]) -> list[Mapping[str, Json]]:
+        """The tools of these names, as a Chat Completions request lists them."""
         return [
             {
                 "type": "function",
                 "function": {"name": name, "description": tool.description, "parameters": _schema(tool.params)},
             }
             for name, tool in self._tools.items()
+            if name in names
         ]
 
     def parse(self, name: str, arguments_json: str) -> ToolParams:

@@ -30,7 +30,7 @@ def test_names_and_lookups(registry: ToolRegistry) -> None:
 
 
 def test_a_definition_is_compact(registry: ToolRegistry) -> None:
-    text = json.dumps(registry.definitions())
+    text = json.dumps(registry.definitions(registry.names))
     definitions = {d["function"]["name"]: d["function"]["parameters"] for d in json.loads(text)}
     assert definitions["Edit"] == {
         "type": "object",
