@@ -92,7 +92,7 @@ def test_imports_run_one_way() -> None:
 @pytest.mark.parametrize(
     ("name", "source", "problems"),
     [
-        ("main.py", "from agent.terminal.app import main", []),
+        ("main.py", "from agent.terminal.launch import main", []),
         ("main.py", "from agent.host import CodeAgent", ["main.py must not import agent.host"]),
         ("mycodeagent/__init__.py", "def f():\n import memory", ["mycodeagent/ must not import memory"]),
         ("agent/terminal/app.py", "import typer, rich.live\nfrom memory.store import x\nfrom agent import host", []),
