@@ -63,8 +63,7 @@ class Interactive:
 
     async def _answer_lines(self, opening: asyncio.Task[None]) -> int:
         """Until the program is to end: the number of the signal that ends it, or 0."""
-        self._sign.hold_keys()
-        self._sign.clear()
+        self._sign.hand_over()
         try:
             while True:
                 line = await self._screen.read()
