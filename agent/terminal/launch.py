@@ -14,12 +14,11 @@ def main() -> NoReturn:
 
 
 def _program() -> None:
-    if len(sys.argv) > 1:
-        from agent.terminal.app import PROGRAM, app
+    if len(sys.argv) == 1:  # nothing is there to be parsed: typer would double the time to the first sign of the prompt
+        from agent.terminal.options import Options
+        from agent.terminal.start import run
 
-        app(prog_name=PROGRAM)
-    # Nothing is there to be parsed, and typer costs as much as Python's own start, several times over.
-    from agent.terminal.options import Options
-    from agent.terminal.start import run
+        raise SystemExit(run(Options()))
+    from agent.terminal.app import PROGRAM, app
 
-    raise SystemExit(run(Options()))
+    app(prog_name=PROGRAM)
