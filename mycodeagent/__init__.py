@@ -13,7 +13,7 @@ import sys
 def main() -> None:
     """Run the program. Never returns: it leaves through SystemExit with the exit code."""
     _put_our_code_first()
-    from agent.terminal.app import main as start
+    from agent.terminal.launch import main as start
 
     start()
 

@@ -38,6 +38,20 @@ SUPERVISOR = "tools/supervisor.py"
 # A process of its own for every command: each of these loads in a millisecond, `json` or `signal` would not.
 SUPERVISOR_MAY = frozenset({"_ctypes", "_signal", "errno", "fcntl", "os", "select", "sys", "time"})
 HEAVY = ("openai", "httpx", "pydantic", "prompt_toolkit", "rich", "asyncio")  # none of them is needed for --help
+# What a prompt without arguments has no use for, and what its first sign has none for besides.
+BEHIND_PROMPT = (
+    "openai",
+    "httpx",
+    "pydantic",
+    "rich",
+    "typer",
+    "msgspec",
+    "tools",
+    "memory",
+    "agent.config",
+    "agent.host",
+)
+BEHIND_SIGN = (*BEHIND_PROMPT, "prompt_toolkit", "asyncio", "logging")
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ def test_imports_run_one_way() -> None:
 @pytest.mark.parametrize(
     ("name", "source", "problems"),
     [
-        ("main.py", "from agent.terminal.app import main", []),
+        ("main.py", "from agent.terminal.launch import main", []),
         ("main.py", "from agent.host import CodeAgent", ["main.py must not import agent.host"]),
         ("mycodeagent/__init__.py", "def f():\n import memory", ["mycodeagent/ must not import memory"]),
         ("agent/terminal/app.py", "import typer, rich.live\nfrom memory.store import x\nfrom agent import host", []),
@@ -123,6 +137,23 @@ def test_asking_for_help_loads_no_heavy_library(program: NewProgram) -> None:
     result = user.run("--help")
     loaded = set(re.findall(r"\| +([\w.]+)$", result.err, re.MULTILINE))
     assert (result.code, "typer" in loaded, sorted(loaded & set(HEAVY))) == (0, True, [])
+
+
+def test_the_prompt_and_its_first_sign_wait_for_nothing_that_they_do_not_need(program: NewProgram) -> None:
+    user = program(command=(sys.executable, "-X", "importtime", str(CHECKOUT / "main.py")))
+    terminal = user.terminal()
+    terminal.wait_for("/help helps")
+    before_sign, _, later = terminal.raw().decode().partition("›")
+    _, before_prompt, behind = later.split("\x1b[?2004h", 2)  # bracketed paste: the sign, then the real prompt
+    assert needless(before_sign, BEHIND_SIGN) == []
+    assert needless(before_prompt, BEHIND_PROMPT) == []
+    assert needless(behind, BEHIND_PROMPT)  # else nothing was found because nothing was seen
+
+
+def needless(report: str, unwanted: tuple[str, ...]) -> list[str]:
+    """What a part of an import report has of these modules and packages."""
+    loaded = set(re.findall(r"\| +([\w.]+)\r?$", report, re.MULTILINE))
+    return sorted(module for module in loaded if any(_within(module, one) for one in unwanted))
 
 
 def test_no_file_names_a_package_registry_or_a_place_of_one_machine() -> None:

@@ -5,7 +5,6 @@ Only typer is imported here: `--help` must be instant. What a command needs is i
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -279,10 +278,3 @@ def _options(ctx: typer.Context, memory_dir: str | None) -> Options:
 
 def _exit(code: int) -> NoReturn:
     raise typer.Exit(code)
-
-
-def main() -> NoReturn:
-    """Run the program and leave with its exit code. An error is one sentence; --debug shows where it arose."""
-    from agent.terminal.faults import leave
-
-    leave(lambda: app(prog_name=PROGRAM), debug="--debug" in sys.argv)

@@ -16,7 +16,7 @@ def leave(program: Callable[[], object], *, debug: bool) -> NoReturn:
     """Run the program, say what went wrong, and leave the process."""
     code = 0
     _open_missing_streams()
-    signal.signal(signal.SIGINT, _leave_at_once)
+    leave_at(signal.SIGINT)
     try:
         program()
     except SystemExit as exit_:
@@ -38,6 +38,12 @@ def _open_missing_streams() -> None:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+
+
+def leave_at(*numbers: signal.Signals) -> None:
+    """Let these signals end the program at once, in the way of an error, until a loop takes them."""
+    for number in numbers:
+        signal.signal(number, _leave_at_once)
 
 
 def _leave_at_once(number: int, _frame: object) -> NoReturn:

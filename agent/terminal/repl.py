@@ -1,4 +1,4 @@
-"""The interactive program: prompts in, work shown, one session at a time."""
+"""What the typed lines do: prompts in, work shown, one session at a time."""
 
 from __future__ import annotations
 
@@ -29,24 +29,19 @@ from agent.terminal.assemble import (
 )
 from agent.terminal.clock import clock_time
 from agent.terminal.commands import HELP, Command, Decision, parse_command, parse_decision
-from agent.terminal.faults import end_signals, explain
-from agent.terminal.headless import open_agent, policy_of, report_lines, say_notes
+from agent.terminal.faults import explain
+from agent.terminal.headless import open_agent, policy_of, report_lines
 from agent.terminal.options import NEWEST, Options
 from agent.terminal.paint import Paint
 from agent.terminal.recovery_screen import draft_lines, evidence_lines, summary_lines
 from agent.terminal.renderer import ScreenRenderer
 from agent.terminal.result import resume_command, transcript_path
-from agent.terminal.screen import Screen
+from agent.terminal.screen import Leave, Screen
 from agent.terminal.stream_view import StreamView
 from memory.errors import MemoryFault
 from memory.events import End
 
-LEAVING = {signal.SIGTERM: End.TERMINATED, signal.SIGHUP: End.HANGUP}
-EXIT_CODES = {End.COMPLETED: 0, End.INTERRUPTED: 130, End.TERMINATED: 143, End.HANGUP: 129}
-
-
-class Leave(Exception):
-    """The program ends: a signal came, or the user asked for it."""
+ENDS = {0: End.COMPLETED, signal.SIGINT: End.INTERRUPTED, signal.SIGTERM: End.TERMINATED, signal.SIGHUP: End.HANGUP}
 
 
 class TerminalDecider:
@@ -63,31 +58,24 @@ class TerminalDecider:
         return item.choices[0] if self._policy is None else choice_by_policy(self._policy, item.finding.verdict)
 
 
-async def run_repl(options: Options) -> int:
-    """Talk with the user until they leave; the exit code."""
-    repl = Repl(options)
-    await repl.open_first()
-    return await repl.talk()
-
-
 class Repl:
-    """One terminal. Its agent changes with `/resume` and `/new`."""
+    """The lines of one terminal and what answers them. Its agent changes with `/resume` and `/new`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, screen: Screen) -> None:
         self._options = options
-        self._screen = Screen(self._rows, self._interrupt_run)
-        paint = Paint(lambda: self._screen.columns, color="NO_COLOR" not in os.environ)
-        stream = StreamView(lambda: self._screen.columns, paint)
-        self._renderer = ScreenRenderer(stream, paint, self._screen.commit, self._screen.refresh)
-        self._approver = TerminalApprover(paint, self._screen.commit)
+        self._screen = screen
+        paint = Paint(lambda: screen.columns, color="NO_COLOR" not in os.environ)
+        stream = StreamView(lambda: screen.columns, paint)
+        self._renderer = ScreenRenderer(stream, paint, screen.commit, screen.refresh)
+        self._approver = TerminalApprover(paint, screen.commit)
         policy = policy_of(options, Policy.ASK)
         self._policy = None if policy is Policy.ASK else policy
         self._decider = TerminalDecider(self._policy)
         self._queue: deque[tuple[str, str]] = deque()  # (queue id, text)
         self._job: asyncio.Task[None] | None = None
-        self._end = End.COMPLETED
         self._assembly: Assembly
         self._agent: CodeAgent
+        self._prepared: asyncio.Task[None]
 
     async def open_first(self) -> None:
         """Open the session that the command line means. Raises what keeps it from being opened."""
@@ -96,43 +84,18 @@ class Repl:
             options = replace(options, resume=await self._picked(options))
         self._assembly = assemble(options, dict(os.environ), self._approver)
         self._agent = open_agent(self._assembly, options, [self._renderer])
-        say_notes(self._assembly.settings)
+        self._prepared = asyncio.create_task(self._prepare())
+        self._screen.commit("\n".join(self._assembly.settings.notes))
         self._greet()
 
-    async def talk(self) -> int:
-        """Read lines and act on them."""
-        loop = asyncio.get_running_loop()
-        for number, end in LEAVING.items():
-            loop.add_signal_handler(number, self._signalled, end)
-        loop.add_signal_handler(signal.SIGINT, self._screen.interrupt)
-        pump = asyncio.create_task(self._screen.pump())
-        prepared = asyncio.create_task(self._prepare())
-        try:
-            with self._screen.keys_held():
-                if self._options.prompt:
-                    await self._take(self._options.prompt)
-                while True:
-                    await self._take(await self._screen.read())
-        except (EOFError, Leave):
-            pass
-        except KeyboardInterrupt:
-            self._end = End.INTERRUPTED
-        except OSError:
-            self._end = End.HANGUP  # the terminal is gone
-        finally:
-            prepared.cancel()
-            await self._leave()
-            pump.cancel()
-            await self._screen.flush()
-            end_signals(loop)
-        return EXIT_CODES[self._end]
-
-    async def _leave(self) -> None:
-        """End what runs, in order, and say how to come back."""
+    async def close(self, signal_number: int) -> None:
+        """End what runs, in order, and say how to come back. `signal_number`: as `Leave` has it."""
+        end = ENDS[signal_number]
+        self._prepared.cancel()
         if self._job is not None:
-            self._agent.interrupt(self._end if self._end is not End.COMPLETED else End.INTERRUPTED)
+            self._agent.interrupt(end if end is not End.COMPLETED else End.INTERRUPTED)
             await asyncio.wait({self._job})
-        await self._agent.close(self._end.value)
+        await self._agent.close(end.value)
         await self._agent.services.provider.close()
         path = transcript_path(self._agent)
         if path is not None:
@@ -145,7 +108,7 @@ class Repl:
 
     # -- lines
 
-    async def _take(self, line: str) -> None:
+    async def take(self, line: str) -> None:
         """Act on one typed line."""
         if self._approver.asks:
             taken = self._approver.take(line)
@@ -186,7 +149,7 @@ class Repl:
             case "help":
                 self._screen.commit(HELP)
             case "exit" | "quit":
-                raise Leave
+                self._screen.leave(Leave())
             case "recover":
                 self._screen.commit("\n".join(report_lines(self._agent)) or "Nothing was left open.")
             case "tasks":
@@ -268,19 +231,17 @@ class Repl:
             self._screen.commit(f"› {text}")
             self._start(self._agent.run(text, metadata={"queue_id": queue_id}, decider=self._decider))
 
-    def _interrupt_run(self) -> bool:
+    def interrupt(self) -> bool:
+        """Interrupt what runs; False when nothing does."""
         if self._job is None:
             return False
         self._agent.interrupt(End.INTERRUPTED)
         return True
 
-    def _signalled(self, end: End) -> None:
-        self._end = end
-        self._screen.leave(Leave())
-
     # -- what is shown
 
-    def _rows(self) -> list[str]:
+    def rows(self) -> list[str]:
+        """What stands above the prompt."""
         rows = self._renderer.status()
         return [*rows, self._approver.asks] if self._approver.asks else rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,9 +14,18 @@ from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from agent.terminal.instant_prompt import PROMPT
+
 COMMIT_S = 0.08  # each commit erases and redraws the prompt: what comes meanwhile waits for the next one
 REDRAW_S = 0.03
-PROMPT = "› "
+
+
+class Leave(Exception):
+    """The program ends: because of a signal, or (0) because the user asked for it."""
+
+    def __init__(self, signal_number: int = 0) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
 
 
 class _Keyboard(Vt100Input):
@@ -34,6 +44,7 @@ class Screen:
         self._due: list[str] = []
         self._news = asyncio.Event()
         self._left = False
+        self._reason: Exception | None = None  # to leave
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             input=_Keyboard(sys.stdin),
@@ -60,10 +71,6 @@ class Screen:
         """Draw the prompt and what stands above it anew."""
         self._session.app.invalidate()
 
-    def keys_held(self) -> AbstractContextManager[None]:
-        """The same between two reads: what is typed there waits for the next one."""
-        return self._session.app.input.raw_mode()
-
     async def pump(self) -> None:
         """Bring what was committed onto the terminal; runs beside `read` until it is cancelled."""
         while True:
@@ -81,14 +88,17 @@ class Screen:
     async def read(self) -> str:
         """The next line.
 
-        Raises EOFError at Ctrl+D, KeyboardInterrupt when Ctrl+C asks to leave, or what `leave` was given.
+        Raises EOFError at Ctrl+D, or what `leave` was given.
         """
+        if self._reason is not None:
+            raise self._reason
         return await self._session.prompt_async(handle_sigint=False)
 
-    def leave(self, reason: BaseException) -> None:
-        """Make a waiting `read` raise."""
+    def leave(self, reason: Exception) -> None:
+        """Make the `read` that waits raise, or the next one."""
+        self._reason = reason
         app = self._session.app
-        if app.is_running:
+        if app.is_running and not app.is_done:
             app.exit(exception=reason)
 
     def interrupt(self) -> None:
@@ -100,7 +110,7 @@ class Screen:
         if buffer.text:
             buffer.reset()
         elif self._left:
-            self.leave(KeyboardInterrupt())
+            self.leave(Leave(signal.SIGINT))
         else:
             self._left = True
             self.commit("(Ctrl+C again, or Ctrl+D, leaves)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from agent.terminal.app import app
-from agent.terminal.options import NEWEST
+from agent.terminal.options import NEWEST, Options
 
 COMMAND = typer.main.get_command(app)
 
@@ -74,6 +75,11 @@ def context(*words: str) -> dict[str, object]:
 )
 def test_what_a_command_line_means(words: list[str], meaning: Mapping[str, object]) -> None:
     assert parsed(*words) == dict(meaning)
+
+
+def test_no_words_mean_the_options_as_they_are() -> None:
+    """Who starts the program without arguments gets these, unparsed."""
+    assert context() == {**asdict(Options()), "version": False, "command": []}
 
 
 # -- what means nothing

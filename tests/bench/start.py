@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.measure import Row, cpu_of, python_cpu, ratio
@@ -14,6 +15,8 @@ RUNS = 9
 PROMPT = "›|❯|(^|\n)> ".encode()
 # prompt_toolkit has drawn its prompt when it has switched on bracketed paste and shown the prompt after that.
 FULL_PROMPT = rb"\x1b\[\?2004h[\s\S]*(" + PROMPT + rb")"
+ARGUMENTS = ("--mode", "auto")  # without any, there is nothing to parse
+UNIT = "x python -c pass"
 TIMEOUT_S = 30
 
 
@@ -22,19 +25,23 @@ def rows(folder: Path) -> list[Row]:
     help_ratio, help_s = ratio(
         lambda: cpu_of([*program.command, "--help"], program), lambda: python_cpu("pass", program), RUNS
     )
-    first, first_s = ratio(lambda: _cpu_until(PROMPT, program), lambda: python_cpu("pass", program), RUNS)
-    full, full_s = ratio(lambda: _cpu_until(FULL_PROMPT, program), lambda: python_cpu("pass", program), RUNS)
-    unit = "x python -c pass"
     return [
-        Row("--help, CPU", help_ratio, unit, 10, f"{help_s * 1000:.0f} ms"),
-        Row("first sign of the prompt, CPU", first, unit, 8, f"{first_s * 1000:.0f} ms"),
-        Row("full prompt, CPU", full, unit, 18, f"{full_s * 1000:.0f} ms"),
+        Row("--help, CPU", help_ratio, UNIT, 10, f"{help_s * 1000:.0f} ms"),
+        _prompt_row("first sign of the prompt", PROMPT, program, 8),
+        _prompt_row("full prompt", FULL_PROMPT, program, 18),
+        _prompt_row("first sign of the prompt, with arguments", PROMPT, program, 8, *ARGUMENTS),
+        _prompt_row("full prompt, with arguments", FULL_PROMPT, program, 18, *ARGUMENTS),
     ]
 
 
-def _cpu_until(pattern: bytes, program: Program) -> float:
+def _prompt_row(name: str, pattern: bytes, program: Program, budget: float, *args: str) -> Row:
+    value, seconds = ratio(lambda: _cpu_until(pattern, program, args), lambda: python_cpu("pass", program), RUNS)
+    return Row(f"{name}, CPU", value, UNIT, budget, f"{seconds * 1000:.0f} ms")
+
+
+def _cpu_until(pattern: bytes, program: Program, args: Sequence[str]) -> float:
     """CPU seconds of the program on a terminal until its output matches."""
-    terminal = program.terminal()
+    terminal = program.terminal(*args)
     end = time.monotonic() + TIMEOUT_S
     try:
         while not re.search(pattern, terminal.raw()):
