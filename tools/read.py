@@ -95,7 +95,7 @@ class Read(Tool[ReadParams, ReadPlan]):
         return first if start else 1
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> tuple[str, FileState]:
-        content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
+        content = Content((self._workspace.read(plan.path, DECODED_BYTES_MAX),), plan.subject)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
             (content.readable, _encoding_note(content.encoding)) if notebook is None else (notebook.encode(), NOTE)

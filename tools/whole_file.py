@@ -130,11 +130,12 @@ def new_directory(disk: Disk, path: Path) -> None:
 
 def _fill(disk: Disk, fd: int, job: Replacement, model: Path | None) -> FileState:
     try:
-        disk.write_all(fd, job.content.data)
+        for piece in job.content.pieces:
+            disk.write_all(fd, piece)
         if model is not None:
             _copy_attributes(disk, model, fd, job.shown)
         disk.fsync(fd)
-        return state_of(job.path, job.content.sha256, len(job.content.data), os.fstat(fd))
+        return state_of(job.path, job.content.sha256, job.content.size, os.fstat(fd))
     finally:
         disk.close(fd)
 
