@@ -6,6 +6,7 @@ import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Event
 
 from tools.base import CallRefused, ErrorCode
 from tools.encoding import UTF_8, Encoding, encoding_of
@@ -69,7 +70,10 @@ class Content:
 
     @cached_property
     def _ahead(self) -> Future[str]:
-        return _HASHERS.submit(_sha256, self.pieces)
+        begun = Event()
+        hashed = _HASHERS.submit(_sha256, self.pieces, begun)
+        begun.wait()  # hashing needs no interpreter lock, but beginning does: a long search would keep it out
+        return hashed
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -148,8 +152,10 @@ class Content:
         )
 
 
-def _sha256(pieces: tuple[Piece, ...]) -> str:
+def _sha256(pieces: tuple[Piece, ...], begun: Event | None = None) -> str:
     hashed = hashlib.sha256()
+    if begun is not None:
+        begun.set()
     for piece in pieces:
         hashed.update(piece)
     return hashed.hexdigest()

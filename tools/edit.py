@@ -44,8 +44,11 @@ class Edit(FileChangeTool[EditParams]):
         path = self._workspace.resolve(params.file_path)
         if not params.old_string:
             return self._creation(path, params.new_string)
-        content = self.known_content(path)
-        found = _find(content, params)
+        content = self.readable_content(path)
+        try:
+            found = _find(content, params)
+        finally:  # hashed meanwhile; what is found, or not, in a content that the model does not know says nothing
+            self.refuse_unknown(path, content)
         content.require_expressible(found.new)
         change = _replaced(content.body, found)
         if change.is_empty:

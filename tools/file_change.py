@@ -101,14 +101,23 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         Raises:
             CallRefused: NOT_FOUND, NOT_TEXT, NOT_READ, CHANGED_SINCE_READ, or REFUSED (no file, too large).
         """
+        content = self.readable_content(path)
+        self.refuse_unknown(path, content)
+        return content
+
+    def readable_content(self, path: Path) -> Content:
+        """What a text file holds; `refuse_unknown` must follow. Raises CallRefused."""
         content = self.content(path)
         content.hash_ahead()
         _ = content.encoding  # what is no text is refused as that, read or not
+        return content
+
+    def refuse_unknown(self, path: Path, content: Content) -> None:
+        """Raises CallRefused (NOT_READ, CHANGED_SINCE_READ) unless the model has read exactly this content."""
         if self._read_cache.get(path) is None:
             raise CallRefused(ErrorCode.NOT_READ, f"{content.shown} has not been read in this session. Read it first.")
         if not self._read_cache.is_current(path, content.sha256):
             raise self._changed(path)
-        return content
 
     def content(self, path: Path) -> Content:
         """What the file holds. Raises CallRefused."""
