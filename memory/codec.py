@@ -36,8 +36,16 @@ def encode_payload(payload: Payload) -> bytes:
 
 def encode_line(event: TranscriptEvent) -> bytes:
     """The line of a record, with its checksum and its newline."""
-    body = _encoder.encode(event)[:-1]  # without the closing brace
-    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+    line = bytearray()
+    encode_line_into(line, event)
+    return bytes(line)
+
+
+def encode_line_into(line: bytearray, event: TranscriptEvent) -> None:
+    """The same in place of what a buffer holds: one that is used again saves two copies of each line."""
+    _encoder.encode_into(event, line)
+    del line[-1]  # the closing brace
+    line += b',"crc":"%08x"}\n' % crc32(line)
 
 
 def is_sealed(line: bytes | memoryview) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from memory.blobs import STRING_BYTES_MAX, BlobStore
-from memory.codec import encode_line
+from memory.codec import encode_line_into
 from memory.disk import Disk
 from memory.errors import TranscriptUnavailable
 from memory.events import TranscriptEvent
@@ -60,6 +60,7 @@ class TranscriptStore:
         self._late: deque[TranscriptEvent] = deque()
         self._late_bytes = 0
         self._lost = 0
+        self._line = bytearray()  # of the newest record
         self._stopped: TranscriptUnavailable | None = None
         self.repaired: Damage | None = None  # the torn record that was set aside at this open
         try:
@@ -144,11 +145,12 @@ class TranscriptStore:
 
     def _append(self, event: TranscriptEvent) -> None:
         self._refuse_changed()
-        line = encode_line(event)
+        line = self._line
+        encode_line_into(line, event)
         try:
             if len(line) > STRING_BYTES_MAX:
                 slim = msgspec.Raw(self._blobs.slimmed(bytes(event.payload)))
-                line = encode_line(msgspec.structs.replace(event, payload=slim))
+                encode_line_into(line, msgspec.structs.replace(event, payload=slim))
             written = self._disk.write(self._fd, line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
