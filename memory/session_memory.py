@@ -32,6 +32,9 @@ GOAL_CHARACTERS_MAX = 400
 TODOS_MAX = 12
 INLINE_CHARACTERS = 600  # looked at for one line; less than a blob's reference keeps of its text
 
+_COMPLETED = ToolStatus.COMPLETED.value
+_FAILED = ToolStatus.FAILED.value
+
 _FIRST_TEXT = re.compile(r'"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')  # in JSON that may be cut off
 
 
@@ -79,19 +82,22 @@ class SessionMemoryDeriver:
         self._calls: dict[str, ToolCall] = {}
 
     def update(self, memory: SessionMemory, event: TranscriptEvent, payload: Payload) -> SessionMemory:
-        """The memory after one more event. Most events leave it as it is, and cost next to nothing."""
-        if isinstance(payload, LifecyclePayload):
-            if payload.status == ToolStatus.COMPLETED:
+        """The memory after one more event. Most events leave it as it is, and cost next to nothing.
+
+        The exact type is asked for: of a struct, `isinstance` takes longer than all else here.
+        """
+        if type(payload) is LifecyclePayload:
+            if payload.status == _COMPLETED:
                 return self._completed(memory, event, payload)
-            if payload.status == ToolStatus.FAILED:
+            if payload.status == _FAILED:
                 return self._failed(memory, event, payload)
-        elif isinstance(payload, MessagePayload):
+        elif type(payload) is MessagePayload:
             if payload.role == "assistant":
                 self._calls = {call.id: call for call in payload.tool_calls}
             elif payload.role == "user" and not payload.metadata.get("recovery"):
                 goal = _item(event, _inline(payload.content), GOAL_CHARACTERS_MAX)
                 return msgspec.structs.replace(memory, current_goal=goal)
-        elif isinstance(payload, TransitionPayload) and payload.reason == Reason.RECOVERY_DECIDED:
+        elif type(payload) is TransitionPayload and payload.reason == Reason.RECOVERY_DECIDED:
             text = f"after a crash: {payload.details.get('choice')} ({payload.details.get('verdict')})"
             return msgspec.structs.replace(memory, key_decisions=_newest(memory.key_decisions, _item(event, text)))
         return memory
@@ -139,10 +145,10 @@ class SessionMemoryManager:
 
     def ingest_event(self, event: TranscriptEvent, payload: Payload) -> None:
         """Take in one event. The view changes only where a run starts or a checkpoint stands (a stable prompt)."""
-        if isinstance(payload, TransitionPayload):
+        if type(payload) is TransitionPayload:
             if payload.reason == Reason.RUN_STARTED:
                 self.in_view = self.memory
-        elif isinstance(payload, CheckpointPayload):
+        elif type(payload) is CheckpointPayload:
             self.in_view = self.memory
         self.memory = self._deriver.update(self.memory, event, payload)
 
