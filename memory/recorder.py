@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import msgspec
-
-from memory.codec import encode_payload
 from memory.errors import TranscriptUnavailable
 from memory.events import (
     SCHEMA_VERSION,
@@ -15,10 +12,10 @@ from memory.events import (
     EventType,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     TerminalPayload,
     ToolStatus,
-    TranscriptEvent,
     TransitionPayload,
 )
 from memory.store import TranscriptStore
@@ -31,7 +28,7 @@ _CHECKPOINT = EventType.CHECKPOINT.value
 _TERMINAL = EventType.TERMINAL.value
 _REQUESTED = ToolStatus.REQUESTED.value
 
-OnRecorded = Callable[[TranscriptEvent, Payload], None]
+OnRecorded = Callable[[NewEvent, Payload], None]
 
 
 def timestamp(moment: datetime) -> str:
@@ -94,14 +91,14 @@ class TranscriptRecorder:
         return f"{self._second_text}{moment.microsecond // 1000:03d}Z"
 
     def _record(self, kind: str, run_id: str, step: int, payload: Payload, *, sync: bool) -> int:
-        event = TranscriptEvent(
+        event = NewEvent(
             self._new_id(),
             self._now(),
             self._session_id,
             run_id,
             step,
             kind,
-            msgspec.Raw(encode_payload(payload)),
+            payload,
             SCHEMA_VERSION,
             self._store.last_seq + 1,
         )

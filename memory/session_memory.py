@@ -17,12 +17,12 @@ from memory.events import (
     JsonObject,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     Reason,
     Text,
     ToolCall,
     ToolStatus,
-    TranscriptEvent,
     TransitionPayload,
 )
 
@@ -81,7 +81,7 @@ class SessionMemoryDeriver:
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
 
-    def update(self, memory: SessionMemory, event: TranscriptEvent, payload: Payload) -> SessionMemory:
+    def update(self, memory: SessionMemory, event: NewEvent, payload: Payload) -> SessionMemory:
         """The memory after one more event. Most events leave it as it is, and cost next to nothing.
 
         The exact type is asked for: of a struct, `isinstance` takes longer than all else here.
@@ -102,7 +102,7 @@ class SessionMemoryDeriver:
             return msgspec.structs.replace(memory, key_decisions=_newest(memory.key_decisions, _item(event, text)))
         return memory
 
-    def _completed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
+    def _completed(self, memory: SessionMemory, event: NewEvent, payload: LifecyclePayload) -> SessionMemory:
         call = self._calls.get(payload.tool_call_id)
         if payload.exit_code is not None:
             item = _item(event, f"{_subject(call)} -> exit {payload.exit_code}")
@@ -115,7 +115,7 @@ class SessionMemoryDeriver:
             return memory
         return msgspec.structs.replace(memory, todo_items=tuple(_item(event, todo) for todo in todos[:TODOS_MAX]))
 
-    def _failed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
+    def _failed(self, memory: SessionMemory, event: NewEvent, payload: LifecyclePayload) -> SessionMemory:
         error = payload.error or {}
         what = _inline(str(error.get("message", "failed")))
         item = _item(event, f"{payload.tool_name} {_subject(self._calls.get(payload.tool_call_id))}: {what}")
@@ -143,7 +143,7 @@ class SessionMemoryManager:
             self.memory = msgspec.convert(found, SessionMemory)
         self.in_view = self.memory
 
-    def ingest_event(self, event: TranscriptEvent, payload: Payload) -> None:
+    def ingest_event(self, event: NewEvent, payload: Payload) -> None:
         """Take in one event. The view changes only where a run starts or a checkpoint stands (a stable prompt)."""
         if type(payload) is TransitionPayload:
             if payload.reason == Reason.RUN_STARTED:
@@ -153,7 +153,7 @@ class SessionMemoryManager:
         self.memory = self._deriver.update(self.memory, event, payload)
 
 
-def _item(event: TranscriptEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
+def _item(event: NewEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     return SessionMemoryItem(short, event.run_id, event.step, event.seq)
 
