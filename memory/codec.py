@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from memory.events import PAYLOAD_TYPES, Payload, TranscriptEvent
+from memory.events import PAYLOAD_TYPES, NewEvent, Payload, TranscriptEvent
 from memory.text import join_surrogates
 
 CRC_BYTES = 18
@@ -26,7 +26,7 @@ class Undecodable(ValueError):
     """The bytes are no record that this version understands."""
 
 
-def encode_payload(payload: Payload) -> bytes:
+def encode_payload(payload: Payload | msgspec.Raw) -> bytes:
     """A payload as JSON. Lone surrogates, which no encoder takes, become U+FFFD."""
     try:
         return _encoder.encode(payload)
@@ -34,10 +34,26 @@ def encode_payload(payload: Payload) -> bytes:
         return _encoder.encode(cleaned(msgspec.to_builtins(payload)))
 
 
-def encode_line(event: TranscriptEvent) -> bytes:
+def encode_line(event: NewEvent) -> bytes:
     """The line of a record, with its checksum and its newline."""
-    body = _encoder.encode(event)[:-1]  # without the closing brace
-    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+    line = bytearray()
+    encode_line_into(line, event)
+    return bytes(line)
+
+
+def encode_line_into(line: bytearray, event: NewEvent) -> None:
+    """The same in place of what a buffer holds: one that is used again saves two copies of each line."""
+    try:
+        _encoder.encode_into(event, line)
+    except UnicodeEncodeError:
+        _encoder.encode_into(with_raw_payload(event), line)
+    del line[-1]  # the closing brace
+    line += b',"crc":"%08x"}\n' % crc32(line)
+
+
+def with_raw_payload(event: NewEvent) -> NewEvent:
+    """The record with its payload as it is now, whatever is done to the value afterwards."""
+    return msgspec.structs.replace(event, payload=msgspec.Raw(encode_payload(event.payload)))
 
 
 def is_sealed(line: bytes | memoryview) -> bool:

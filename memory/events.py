@@ -194,10 +194,10 @@ PAYLOAD_TYPES: Mapping[str, type[Payload]] = {
 }
 
 
-class TranscriptEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One record. The first seven fields are the customer's format; the payload stays raw until it is needed.
+class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One record as it is written, its payload encoded with the rest. The first seven fields are the customer's format.
 
-    `seq` is dense from 1 and stamped by the store. `late` marks a record that waited in memory until there was room.
+    `seq` is dense from 1 and checked by the store. `late` marks a record that waited in memory until there was room.
     """
 
     event_id: str
@@ -206,10 +206,16 @@ class TranscriptEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     run_id: str
     step: int
     event_type: str
-    payload: msgspec.Raw
+    payload: Payload | msgspec.Raw
     schema_version: int
     seq: int
     late: bool = False
+
+
+class TranscriptEvent(NewEvent, frozen=True, gc=False, omit_defaults=True):
+    """One record as it is read: its payload stays raw until it is needed."""
+
+    payload: msgspec.Raw
 
 
 @dataclass(frozen=True)

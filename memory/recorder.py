@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import msgspec
-
-from memory.codec import encode_payload
 from memory.errors import TranscriptUnavailable
 from memory.events import (
     SCHEMA_VERSION,
@@ -15,22 +12,23 @@ from memory.events import (
     EventType,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     TerminalPayload,
     ToolStatus,
-    TranscriptEvent,
     TransitionPayload,
 )
 from memory.store import TranscriptStore
 
-# Plain strings: the member of an enumeration costs the encoder three times as much.
+# Plain strings: the member of an enumeration costs the encoder, and a comparison, three times as much.
 _MESSAGE = EventType.MESSAGE.value
 _STATE_TRANSITION = EventType.STATE_TRANSITION.value
 _TOOL_LIFECYCLE = EventType.TOOL_LIFECYCLE.value
 _CHECKPOINT = EventType.CHECKPOINT.value
 _TERMINAL = EventType.TERMINAL.value
+_REQUESTED = ToolStatus.REQUESTED.value
 
-OnRecorded = Callable[[TranscriptEvent, Payload], None]
+OnRecorded = Callable[[NewEvent, Payload], None]
 
 
 def timestamp(moment: datetime) -> str:
@@ -74,7 +72,7 @@ class TranscriptRecorder:
 
     def record_tool_lifecycle(self, run_id: str, step: int, lifecycle: LifecyclePayload) -> int:
         """Synced before an effect (`started`) and after it (the outcome of what was not replay-safe)."""
-        effect = not lifecycle.replay_safe and lifecycle.status != ToolStatus.REQUESTED
+        effect = not lifecycle.replay_safe and lifecycle.status != _REQUESTED
         return self._record(_TOOL_LIFECYCLE, run_id, step, lifecycle, sync=effect)
 
     def record_checkpoint(self, run_id: str, step: int, checkpoint: CheckpointPayload) -> int:
@@ -86,20 +84,21 @@ class TranscriptRecorder:
     def _now(self) -> str:
         """The time as a record holds it. Most records share their second, and then half the work is done."""
         moment = self._clock()
-        second = moment.replace(microsecond=0)
-        if second != self._second:
-            self._second, self._second_text = second, timestamp(second).removesuffix("000Z")
+        since = moment - self._second
+        if since.days or since.seconds:
+            self._second = moment.replace(microsecond=0)
+            self._second_text = timestamp(self._second).removesuffix("000Z")
         return f"{self._second_text}{moment.microsecond // 1000:03d}Z"
 
     def _record(self, kind: str, run_id: str, step: int, payload: Payload, *, sync: bool) -> int:
-        event = TranscriptEvent(
+        event = NewEvent(
             self._new_id(),
             self._now(),
             self._session_id,
             run_id,
             step,
             kind,
-            msgspec.Raw(encode_payload(payload)),
+            payload,
             SCHEMA_VERSION,
             self._store.last_seq + 1,
         )

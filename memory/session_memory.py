@@ -17,12 +17,12 @@ from memory.events import (
     JsonObject,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     Reason,
     Text,
     ToolCall,
     ToolStatus,
-    TranscriptEvent,
     TransitionPayload,
 )
 
@@ -31,6 +31,9 @@ ITEM_CHARACTERS_MAX = 160
 GOAL_CHARACTERS_MAX = 400
 TODOS_MAX = 12
 INLINE_CHARACTERS = 600  # looked at for one line; less than a blob's reference keeps of its text
+
+_COMPLETED = ToolStatus.COMPLETED.value
+_FAILED = ToolStatus.FAILED.value
 
 _FIRST_TEXT = re.compile(r'"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')  # in JSON that may be cut off
 
@@ -78,25 +81,28 @@ class SessionMemoryDeriver:
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
 
-    def update(self, memory: SessionMemory, event: TranscriptEvent, payload: Payload) -> SessionMemory:
-        """The memory after one more event. Most events leave it as it is, and cost next to nothing."""
-        if isinstance(payload, LifecyclePayload):
-            if payload.status == ToolStatus.COMPLETED:
+    def update(self, memory: SessionMemory, event: NewEvent, payload: Payload) -> SessionMemory:
+        """The memory after one more event. Most events leave it as it is, and cost next to nothing.
+
+        The exact type is asked for: of a struct, `isinstance` takes longer than all else here.
+        """
+        if type(payload) is LifecyclePayload:
+            if payload.status == _COMPLETED:
                 return self._completed(memory, event, payload)
-            if payload.status == ToolStatus.FAILED:
+            if payload.status == _FAILED:
                 return self._failed(memory, event, payload)
-        elif isinstance(payload, MessagePayload):
+        elif type(payload) is MessagePayload:
             if payload.role == "assistant":
                 self._calls = {call.id: call for call in payload.tool_calls}
             elif payload.role == "user" and not payload.metadata.get("recovery"):
                 goal = _item(event, _inline(payload.content), GOAL_CHARACTERS_MAX)
                 return msgspec.structs.replace(memory, current_goal=goal)
-        elif isinstance(payload, TransitionPayload) and payload.reason == Reason.RECOVERY_DECIDED:
+        elif type(payload) is TransitionPayload and payload.reason == Reason.RECOVERY_DECIDED:
             text = f"after a crash: {payload.details.get('choice')} ({payload.details.get('verdict')})"
             return msgspec.structs.replace(memory, key_decisions=_newest(memory.key_decisions, _item(event, text)))
         return memory
 
-    def _completed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
+    def _completed(self, memory: SessionMemory, event: NewEvent, payload: LifecyclePayload) -> SessionMemory:
         call = self._calls.get(payload.tool_call_id)
         if payload.exit_code is not None:
             item = _item(event, f"{_subject(call)} -> exit {payload.exit_code}")
@@ -109,7 +115,7 @@ class SessionMemoryDeriver:
             return memory
         return msgspec.structs.replace(memory, todo_items=tuple(_item(event, todo) for todo in todos[:TODOS_MAX]))
 
-    def _failed(self, memory: SessionMemory, event: TranscriptEvent, payload: LifecyclePayload) -> SessionMemory:
+    def _failed(self, memory: SessionMemory, event: NewEvent, payload: LifecyclePayload) -> SessionMemory:
         error = payload.error or {}
         what = _inline(str(error.get("message", "failed")))
         item = _item(event, f"{payload.tool_name} {_subject(self._calls.get(payload.tool_call_id))}: {what}")
@@ -137,17 +143,17 @@ class SessionMemoryManager:
             self.memory = msgspec.convert(found, SessionMemory)
         self.in_view = self.memory
 
-    def ingest_event(self, event: TranscriptEvent, payload: Payload) -> None:
+    def ingest_event(self, event: NewEvent, payload: Payload) -> None:
         """Take in one event. The view changes only where a run starts or a checkpoint stands (a stable prompt)."""
-        if isinstance(payload, TransitionPayload):
+        if type(payload) is TransitionPayload:
             if payload.reason == Reason.RUN_STARTED:
                 self.in_view = self.memory
-        elif isinstance(payload, CheckpointPayload):
+        elif type(payload) is CheckpointPayload:
             self.in_view = self.memory
         self.memory = self._deriver.update(self.memory, event, payload)
 
 
-def _item(event: TranscriptEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
+def _item(event: NewEvent, text: str, limit: int = ITEM_CHARACTERS_MAX) -> SessionMemoryItem:
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     return SessionMemoryItem(short, event.run_id, event.step, event.seq)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from memory.blobs import STRING_BYTES_MAX, BlobStore
-from memory.codec import encode_line
+from memory.codec import encode_line_into, encode_payload, with_raw_payload
 from memory.disk import Disk
 from memory.errors import TranscriptUnavailable
-from memory.events import TranscriptEvent
+from memory.events import NewEvent
 from memory.layout import SessionFiles
 from memory.reader import Damage, DamageKind, Tail, TranscriptReader
 
@@ -57,9 +57,10 @@ class TranscriptStore:
         self._blobs = blobs
         self._disk = disk
         self._last_seq = ending.last_seq
-        self._late: deque[TranscriptEvent] = deque()
+        self._late: deque[NewEvent] = deque()
         self._late_bytes = 0
         self._lost = 0
+        self._line = bytearray()  # of the newest record
         self._stopped: TranscriptUnavailable | None = None
         self.repaired: Damage | None = None  # the torn record that was set aside at this open
         try:
@@ -85,7 +86,7 @@ class TranscriptStore:
         """May an effect or a model request start?"""
         return self._stopped is None and not self._late
 
-    def append_event(self, event: TranscriptEvent, *, sync: bool = False) -> TranscriptEvent:
+    def append_event(self, event: NewEvent, *, sync: bool = False) -> NewEvent:
         """Append a record in one write; with `sync`, durable on return. Its `seq` is the next one: `last_seq` + 1.
 
         Large texts in it become blobs first.
@@ -123,7 +124,7 @@ class TranscriptStore:
         late = Late(len(self._late), self._lost)
         while self._late:
             self._append(msgspec.structs.replace(self._late[0], late=True))
-            self._late_bytes -= len(bytes(self._late.popleft().payload))
+            self._late_bytes -= len(encode_payload(self._late.popleft().payload))
         self._lost = 0
         if late.written:
             self.sync()
@@ -142,13 +143,14 @@ class TranscriptStore:
         self._disk.close(self._fd)
         self._stopped = TranscriptUnavailable("The transcript is closed.", recoverable=False)
 
-    def _append(self, event: TranscriptEvent) -> None:
+    def _append(self, event: NewEvent) -> None:
         self._refuse_changed()
-        line = encode_line(event)
+        line = self._line
+        encode_line_into(line, event)
         try:
             if len(line) > STRING_BYTES_MAX:
-                slim = msgspec.Raw(self._blobs.slimmed(bytes(event.payload)))
-                line = encode_line(msgspec.structs.replace(event, payload=slim))
+                slim = msgspec.Raw(self._blobs.slimmed(encode_payload(event.payload)))
+                encode_line_into(line, msgspec.structs.replace(event, payload=slim))
             written = self._disk.write(self._fd, line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -177,10 +179,11 @@ class TranscriptStore:
         except OSError as error:
             raise self._stop(error) from error
 
-    def _keep(self, event: TranscriptEvent) -> None:
+    def _keep(self, event: NewEvent) -> None:
         """Let a record wait for room. Past the limit it is lost, and counted: its number stays free."""
+        event = with_raw_payload(event)
+        size = len(encode_payload(event.payload))
         self._last_seq = event.seq
-        size = len(bytes(event.payload))
         if self._late_bytes + size > LATE_BYTES_MAX:
             self._lost += 1
             return

@@ -6,6 +6,7 @@ import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Event
 
 from tools.base import CallRefused, ErrorCode
 from tools.encoding import UTF_8, Encoding, encoding_of
@@ -13,29 +14,66 @@ from tools.file_kind import kind_of
 
 WAY_FORWARD = "Convert it with a command (Bash, such as iconv), or make an edit that needs ASCII only."
 
-_HASHED_AHEAD_BYTES_MIN = 1024 * 1024
+_LARGE_BYTES = 1024 * 1024  # from here on a copy and a hash are worth avoiding and waiting for
 _HASHERS = ThreadPoolExecutor(2, thread_name_prefix="hash")  # threads begin with the first large content
+
+Piece = bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Splice:
+    """A change of a text: its bytes from `start` to `end` give way to `new`."""
+
+    text: bytes = field(repr=False)
+    start: int
+    end: int
+    new: bytes = field(repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.text[self.start : self.end] == self.new
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The text that comes out, without a copy of what stays."""
+        view = memoryview(self.text)
+        return view[: self.start], self.new, view[self.end :]
 
 
 @dataclass(frozen=True)
 class Content:
-    """`shown` names the file in refusals."""
+    """`pieces` are the bytes of the file, one behind the other. `shown` names it in refusals."""
 
-    data: bytes = field(repr=False)
+    pieces: tuple[Piece, ...] = field(repr=False)
     shown: str
 
     @cached_property
+    def data(self) -> bytes:
+        """All bytes in one."""
+        match self.pieces:
+            case (bytes(whole),):
+                return whole
+        return b"".join(self.pieces)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.pieces))
+
+    @cached_property
     def sha256(self) -> str:
-        return self._ahead.result() if "_ahead" in self.__dict__ else _sha256(self.data)
+        return self._ahead.result() if "_ahead" in self.__dict__ else _sha256(self.pieces)
 
     def hash_ahead(self) -> None:
         """Begin with the hash in another thread: of a large content it takes as long as all else that is done."""
-        if len(self.data) >= _HASHED_AHEAD_BYTES_MIN:
+        if self.size >= _LARGE_BYTES:
             _ = self._ahead
 
     @cached_property
     def _ahead(self) -> Future[str]:
-        return _HASHERS.submit(_sha256, self.data)
+        begun = Event()
+        hashed = _HASHERS.submit(_sha256, self.pieces, begun)
+        begun.wait()  # hashing needs no interpreter lock, but beginning does: a long search would keep it out
+        return hashed
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -55,9 +93,22 @@ class Content:
     def readable(self) -> bytes:
         """The text in UTF-8 for reading, whatever it is: not sure is shown as if it were Western."""
         try:
-            return self.data.decode("cp1252", "replace").encode() if self.encoding.ascii_only else self.body
+            return _as_western(self.data) if self.encoding.ascii_only else self.body
         except CallRefused:
             return self.data
+
+    def spliced(self, change: Splice) -> Content:
+        """The content with a change of its body. Raises CallRefused as `with_body` does."""
+        if self.encoding.codec is None and len(self.data) >= _LARGE_BYTES:
+            return Content((self.encoding.mark, *change.pieces), self.shown)
+        return self.with_body(b"".join(change.pieces))
+
+    def readable_splice(self, change: Splice) -> Splice:
+        """A change of the body as one of `readable`."""
+        if not self.encoding.ascii_only:
+            return change
+        start, end = (len(_as_western(change.text[:position])) for position in (change.start, change.end))
+        return Splice(_as_western(change.text), start, end, _as_western(change.new))
 
     def with_body(self, body: bytes) -> Content:
         """The content with another text, in the same encoding.
@@ -69,9 +120,9 @@ class Content:
         """
         encoding = self.encoding
         if encoding.codec is None:
-            return Content(encoding.mark + body, self.shown)
+            return Content((encoding.mark + body,), self.shown)
         try:
-            return Content(encoding.mark + body.decode().encode(encoding.codec), self.shown)
+            return Content((encoding.mark + body.decode().encode(encoding.codec),), self.shown)
         except UnicodeEncodeError as error:
             raise self._not_in_encoding(error) from error
 
@@ -101,13 +152,22 @@ class Content:
         )
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _sha256(pieces: tuple[Piece, ...], begun: Event | None = None) -> str:
+    hashed = hashlib.sha256()
+    if begun is not None:
+        begun.set()
+    for piece in pieces:
+        hashed.update(piece)
+    return hashed.hexdigest()
+
+
+def _as_western(data: bytes) -> bytes:
+    return data.decode("cp1252", "replace").encode()
 
 
 def of_text(text: str, shown: str) -> Content:
     """The content of a new file."""
-    return Content(text.encode(UTF_8.codec or "utf-8"), shown)
+    return Content((text.encode(UTF_8.codec or "utf-8"),), shown)
 
 
 def not_text(shown: str, head: bytes, size: int, advice: str = "Use a command (Bash) to look at it.") -> CallRefused:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 
+from tools.content import Splice
 from tools.limits import CHUNK_BYTES, DIFF_COMPARED_LINES_MAX, DIFF_LINE_CHARACTERS_MAX, DIFF_PREVIEW_LINES_MAX
 
 _CONTEXT_LINES = 3
@@ -19,39 +20,40 @@ class Diff:
 
     head: tuple[str, ...]
     lines: tuple[str, ...]
-    old: bytes = field(repr=False)
-    new: bytes = field(repr=False)
+    change: Splice = field(repr=False)
 
     def text(self, lines_max: int = DIFF_PREVIEW_LINES_MAX) -> str:
         """At most so many lines, and a note when that is not all."""
         lines = self.lines[:lines_max]
         if len(self.lines) > lines_max:
-            before, after = _count_lines(self.old), _count_lines(self.new)
+            before, after = _count_lines(self.change.text), _count_lines(b"".join(self.change.pieces))
             lines = (*lines, f"… the diff goes on ({before} lines before, {after} after)")
         return "\n".join(self.head + lines)
 
 
-def unified_diff(before: bytes | None, after: bytes | None, shown: str, same: tuple[int, int] = (0, 0)) -> Diff:
-    """Compare two texts in UTF-8; None means that there is no file.
-
-    Only what lies between the common beginning and the common end is looked at line by line. `same` is how many bytes
-    of each are known to be equal.
-    """
-    head = (f"--- {'/dev/null' if before is None else shown}", f"+++ {'/dev/null' if after is None else shown}")
+def unified_diff(before: bytes | None, after: bytes | None, shown: str) -> Diff:
+    """Compare two texts in UTF-8; None means that there is no file."""
     old, new = before or b"", after or b""
-    lines = islice(_hunks(old, new, same), DIFF_PREVIEW_LINES_MAX + 1) if old != new else ()
-    return Diff(head, tuple(lines), old, new)
+    return diff_of(Splice(old, 0, len(old), new), *("/dev/null" if text is None else shown for text in (before, after)))
 
 
-def _hunks(old: bytes, new: bytes, same: tuple[int, int]) -> Iterator[str]:
-    change_at = _same_head(old, new, same[0])
-    start = _lines_back(old, change_at, _CONTEXT_LINES)
-    tail = _same_tail(old, new, change_at, same[1])
-    old_part = old[start : _lines_on(old, len(old) - tail, _CONTEXT_LINES)]
-    new_part = new[start : _lines_on(new, len(new) - tail, _CONTEXT_LINES)]
-    first_line = old.count(b"\n", 0, start)
-    a, b = _lines(old_part), _lines(new_part)
-    column = change_at - (old.rfind(b"\n", 0, change_at) + 1)
+def diff_of(change: Splice, shown_before: str, shown_after: str) -> Diff:
+    """What a change of a text in UTF-8 makes of it. All but the part that differs is never looked at line by line."""
+    lines = () if change.is_empty else islice(_hunks(change), DIFF_PREVIEW_LINES_MAX + 1)
+    return Diff((f"--- {shown_before}", f"+++ {shown_after}"), tuple(lines), change)
+
+
+def _hunks(change: Splice) -> Iterator[str]:
+    text, old, new = change.text, change.text[change.start : change.end], change.new
+    head = _same_head(old, new)
+    tail = _same_tail(old, new, head)
+    change_at, same_from = change.start + head, change.end - tail
+    start = _lines_back(text, change_at, _CONTEXT_LINES)
+    end = _lines_on(text, same_from, 1 + _CONTEXT_LINES)  # the line that the change ends in, and those behind it
+    first_line = text.count(b"\n", 0, start)
+    a = _lines(text[start:end])
+    b = _lines(text[start:change_at] + new[head : len(new) - tail] + text[same_from:end])
+    column = change_at - (text.rfind(b"\n", 0, change_at) + 1)
     for group in _groups(a, b):
         (_, a1, _, b1, _), (_, _, a2, _, b2) = group[0], group[-1]
         yield f"@@ -{_range(first_line + a1, first_line + a2)} +{_range(first_line + b1, first_line + b2)} @@"
@@ -109,29 +111,25 @@ def _same(one: list[bytes], other: list[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _same_head(one: bytes, other: bytes, known: int) -> int:
+def _same_head(one: bytes, other: bytes) -> int:
     """How long the common beginning is. Slices are compared, which runs at memory speed."""
     size = min(len(one), len(other))
-    for start in chain(range(known, size, CHUNK_BYTES), [size]):
+    for start in range(0, size, CHUNK_BYTES):
         end = min(start + CHUNK_BYTES, size)
         if one[start:end] != other[start:end]:
             return start + _same_by_bisection(one[start:end], other[start:end])
     return size
 
 
-def _same_tail(one: bytes, other: bytes, head: int, known: int) -> int:
-    """How long the common end is behind a common beginning, up to the start of a line in both."""
+def _same_tail(one: bytes, other: bytes, head: int) -> int:
+    """How long the common end is behind a common beginning."""
     size = min(len(one), len(other)) - head
-    same = min(known, size)
-    while same < size:
+    for same in range(0, size, CHUNK_BYTES):
         step = min(CHUNK_BYTES, size - same)
         a, b = one[len(one) - same - step : len(one) - same], other[len(other) - same - step : len(other) - same]
         if a != b:
-            same += _same_by_bisection(a[::-1], b[::-1])
-            break
-        same += step
-    start = one.find(b"\n", len(one) - same) + 1
-    return len(one) - start if same and start else 0
+            return same + _same_by_bisection(a[::-1], b[::-1])
+    return size
 
 
 def _same_by_bisection(one: bytes, other: bytes) -> int:

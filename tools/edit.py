@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tools.base import CallRefused, ErrorCode, ToolParams
 from tools.closest import closest_place
-from tools.content import WAY_FORWARD, Content, of_text
+from tools.content import WAY_FORWARD, Content, Splice, of_text
 from tools.file_change import FileChange, FileChangeTool
 from tools.limits import TOLERANT_BYTES_MAX
 from tools.text_file import occurrences, with_line_ends
@@ -44,28 +44,26 @@ class Edit(FileChangeTool[EditParams]):
         path = self._workspace.resolve(params.file_path)
         if not params.old_string:
             return self._creation(path, params.new_string)
-        content = self.known_content(path)
-        if content.encoding.ascii_only:
-            content.require_expressible(params.old_string)
-        found = _find(content, params)
+        content = self.readable_content(path)
+        try:
+            found = _find(content, params)
+        finally:  # hashed meanwhile; what is found, or not, in a content that the model does not know says nothing
+            self.refuse_unknown(path, content)
         content.require_expressible(found.new)
-        after = content.with_body(_replaced(content.body, found))
-        if after.data == content.data:
+        change = _replaced(content.body, found)
+        if change.is_empty:
             message = "Only the line ends would differ, and Edit keeps those of the file. Convert them with a command."
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message)
         count = f"{len(found.places)} replacement" + ("s" if len(found.places) > 1 else "")
         how = f"; {found.how}" if found.how else ""
-        same = (found.places[0][0], len(content.body) - found.places[-1][1])
-        if content.encoding.ascii_only:
-            same = (0, 0)  # what is shown is not the body
-        return self.change(path, content, after, f"Edited {content.shown} ({count}{how}).", same)
+        return self.change(path, content, content.spliced(change), f"Edited {content.shown} ({count}{how}).", change)
 
     def _creation(self, path: Path, text: str) -> FileChange:
         shown, now = self._workspace.display(path), self._workspace.state(path)
         if now is not None and now.size:
             message = f"{shown} exists and is not empty. Give the old_string to replace, or use Write."
             raise CallRefused(ErrorCode.REFUSED, message)
-        before = None if now is None else Content(b"", shown)
+        before = None if now is None else Content((b"",), shown)
         return self.change(path, before, of_text(text, shown), f"Created {shown}.")
 
 
@@ -79,8 +77,10 @@ class _Found:
 
 
 def _find(content: Content, params: EditParams) -> _Found:
-    """Raises CallRefused: NO_MATCH, NOT_UNIQUE, or REFUSED where a match may begin within a character."""
+    """Raises CallRefused: NO_MATCH, NOT_UNIQUE, or REFUSED where the encoding is not sure enough for a match."""
     body = content.body
+    if content.encoding.ascii_only:
+        content.require_expressible(params.old_string)
     exact = occurrences(body, params.old_string, overlapping=not params.replace_all)
     places = list(exact if params.replace_all else islice(exact, _COUNTED_MAX))
     if len(places) > 1 and not params.replace_all:
@@ -108,16 +108,17 @@ def _find_tolerantly(content: Content, params: EditParams) -> _Found:
     return _Found([(start, end)], place.new, place.how)
 
 
-def _replaced(body: bytes, found: _Found) -> bytes:
+def _replaced(body: bytes, found: _Found) -> Splice:
+    """All replacements as one change, from the first to the last of them."""
     literal = "\n" not in found.new or "\r" in found.new
     view = memoryview(body)  # its slices are no copies
     parts: list[bytes | memoryview] = []
-    done = 0
+    first = done = found.places[0][0]
     for start, end in found.places:
         new = found.new.encode() if literal else with_line_ends(found.new, body, start, end)
         parts += [view[done:start], new]
         done = end
-    return b"".join([*parts, view[done:]])
+    return Splice(body, first, done, b"".join(parts))
 
 
 def _not_unique(body: bytes, starts: list[int], shown: str) -> CallRefused:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.base import Action, CallRefused, ErrorCode, Keep, ParamsT, Plan, Tool, ToolResult
-from tools.content import Content
-from tools.diff import unified_diff
+from tools.content import Content, Splice
+from tools.diff import diff_of, unified_diff
 from tools.limits import (
     CHANGE_BYTES_MAX,
     DIFF_RESULT_LINES_MAX,
@@ -98,18 +98,27 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         Raises:
             CallRefused: NOT_FOUND, NOT_TEXT, NOT_READ, CHANGED_SINCE_READ, or REFUSED (no file, too large).
         """
+        content = self.readable_content(path)
+        self.refuse_unknown(path, content)
+        return content
+
+    def readable_content(self, path: Path) -> Content:
+        """What a text file holds; `refuse_unknown` must follow. Raises CallRefused."""
         content = self.content(path)
         content.hash_ahead()
         _ = content.encoding  # what is no text is refused as that, read or not
+        return content
+
+    def refuse_unknown(self, path: Path, content: Content) -> None:
+        """Raises CallRefused (NOT_READ, CHANGED_SINCE_READ) unless the model has read exactly this content."""
         if self._read_cache.get(path) is None:
             raise CallRefused(ErrorCode.NOT_READ, f"{content.shown} has not been read in this session. Read it first.")
         if not self._read_cache.is_current(path, content.sha256):
             raise self._changed(path)
-        return content
 
     def content(self, path: Path) -> Content:
         """What the file holds. Raises CallRefused."""
-        return Content(self._workspace.read(path, CHANGE_BYTES_MAX), self._workspace.display(path))
+        return Content((self._workspace.read(path, CHANGE_BYTES_MAX),), self._workspace.display(path))
 
     async def plan_revert(self, intent: dict[str, Json], old: bytes | None) -> FileChange:
         return await asyncio.to_thread(self._look_back, intent, old)
@@ -122,7 +131,7 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         if found.verdict is not Verdict.APPLIED:
             raise CallRefused(ErrorCode.CHANGED_SINCE_READ, f"{shown} changed since, so it was not reverted.")
         is_new = intent["sha256_before"] == ABSENT
-        before = None if is_new or old is None else Content(old, shown)
+        before = None if is_new or old is None else Content((old,), shown)
         if not is_new and (before is None or before.sha256 != intent["sha256_before"]):
             raise CallRefused(ErrorCode.REFUSED, f"The content of {shown} from before was not kept.")
         what = f"Removed {shown} again." if is_new else f"Gave {shown} its content from before again."
@@ -134,9 +143,9 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         before: Content | None,
         after: Content | None,
         summary: str,
-        same: tuple[int, int] = (0, 0),
+        splice: Splice | None = None,
     ) -> FileChange:
-        """The plan for a new content; `same` as in `unified_diff`.
+        """The plan for a new content; `splice` is what was done to the body of the old one, where that is known.
 
         Raises:
             CallRefused: REFUSED, the file cannot be given one.
@@ -145,7 +154,10 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         if after is not None:
             after.hash_ahead()
         shown = self._workspace.display(path)
-        diff = unified_diff(_text(before), _text(after), shown, same)
+        if before is not None and splice is not None:
+            diff = diff_of(before.readable_splice(splice), shown, shown)
+        else:
+            diff = unified_diff(_text(before), _text(after), shown)
         told = "" if before is None or after is None else diff.text(DIFF_RESULT_LINES_MAX)
         return FileChange(shown, diff.text(), path=path, before=before, after=after, summary=summary, diff=told)
 
@@ -154,13 +166,13 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
     def _intent(self, plan: FileChange, action: Action) -> dict[str, Json]:
         self._refuse_changed(plan)
         before = plan.before
-        kept = self._keep(before.data) if before is not None and len(before.data) <= KEEP_BYTES_MAX else None
+        kept = self._keep(before.data) if before is not None and before.size <= KEEP_BYTES_MAX else None
         return {
             "path": path_to_text(plan.path),
             "sha256_before": plan.sha256_before,
             "sha256_planned": plan.sha256_planned,
-            "size_before": None if before is None else len(before.data),
-            "size_planned": None if plan.after is None else len(plan.after.data),
+            "size_before": None if before is None else before.size,
+            "size_planned": None if plan.after is None else plan.after.size,
             "mode": None if before is None else stat.S_IMODE(plan.path.lstat().st_mode),
             "blob": kept,
             "temp": temp_name(plan.path.name, action.action_id),

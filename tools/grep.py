@@ -115,7 +115,7 @@ class Grep(Tool[GrepParams, GrepPlan]):
     def _codec(self, path: Path) -> str | None:
         """How to decode a file that is neither UTF-8 nor UTF-16."""
         try:
-            encoding = Content(self._workspace.read(path, DECODED_BYTES_MAX), "").encoding
+            encoding = Content((self._workspace.read(path, DECODED_BYTES_MAX),), "").encoding
         except CallRefused:
             return None  # large, or no text: searched as it is
         if encoding.ascii_only:

@@ -26,6 +26,7 @@ DIFF_RESULT_LINES_MAX = 40  # what the model gets back: it wrote the change itse
 DIFF_LINE_CHARACTERS_MAX = 300
 DIFF_COMPARED_LINES_MAX = 1_000  # difflib is quadratic: larger blocks are shown as removed and added
 CHUNK_BYTES = 1024 * 1024  # one read of a stream
+WRITE_BYTES = 8 * 1024 * 1024  # of a new content, after which the device may begin
 
 TODOS_MAX = 100
 NAME_BYTES_MAX = 255  # NAME_MAX of Linux file systems

@@ -137,7 +137,7 @@ class Read(Tool[ReadParams, ReadPlan]):
                 raise not_text(plan.subject, scan.head, looked_at.st_size, str(error)) from error
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
-        content = Content(self._workspace.read(plan.path, DECODED_BYTES_MAX), plan.subject)
+        content = Content((self._workspace.read(plan.path, DECODED_BYTES_MAX),), plan.subject)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
             (content.readable, _encoding_note(content.encoding)) if notebook is None else (notebook.encode(), NOTE)

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from tools.base import CallRefused, ErrorCode, FileState
 from tools.content import Content
+from tools.limits import WRITE_BYTES
 from tools.regular_file import holds, refuse_special, state_of
 
 PRIVATE_FILE = 0o600
@@ -33,6 +34,8 @@ class Disk(Protocol):
     def close(self, fd: int) -> None: ...
 
     def write_all(self, fd: int, data: bytes | bytearray | memoryview) -> None: ...
+
+    def begin_sync(self, fd: int, offset: int, size: int) -> None: ...
 
     def fsync(self, fd: int) -> None: ...
 
@@ -130,13 +133,25 @@ def new_directory(disk: Disk, path: Path) -> None:
 
 def _fill(disk: Disk, fd: int, job: Replacement, model: Path | None) -> FileState:
     try:
-        disk.write_all(fd, job.content.data)
+        _write(disk, fd, job.content)
         if model is not None:
             _copy_attributes(disk, model, fd, job.shown)
         disk.fsync(fd)
-        return state_of(job.path, job.content.sha256, len(job.content.data), os.fstat(fd))
+        return state_of(job.path, job.content.sha256, job.content.size, os.fstat(fd))
     finally:
         disk.close(fd)
+
+
+def _write(disk: Disk, fd: int, content: Content) -> None:
+    """Write all pieces. The device begins with a large one at once, and not when the sync waits for it."""
+    offset = 0
+    for piece in content.pieces:
+        for start in range(0, len(piece), WRITE_BYTES):
+            part = memoryview(piece)[start : start + WRITE_BYTES]
+            disk.write_all(fd, part)
+            if len(part) == WRITE_BYTES:
+                disk.begin_sync(fd, offset, len(part))
+            offset += len(part)
 
 
 def _publish_over(disk: Disk, job: Replacement, expected: bytes, temp: Path, target: Path) -> None:

@@ -12,15 +12,16 @@ from pathlib import Path
 import msgspec
 
 from memory.blobs import BlobStore
+from memory.codec import decode_event, encode_line
 from memory.events import (
     CheckpointPayload,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     Reason,
     TerminalPayload,
     ToolCall,
-    TranscriptEvent,
     TransitionPayload,
 )
 from memory.fold import SessionFold
@@ -151,9 +152,9 @@ class LongSession:
             case TerminalPayload():
                 return self._recorder.record_terminal(run_id, step, payload)
 
-    def _recorded(self, event: TranscriptEvent, _payload: Payload) -> None:
+    def _recorded(self, event: NewEvent, _payload: Payload) -> None:
         if self._size.checkpoint_every:
-            self._fold.ingest(event)
+            self._fold.ingest(decode_event(encode_line(event)[:-1]))
 
     def _some(self, characters: int) -> str:
         start = self._random.randrange(len(self._text) - characters)

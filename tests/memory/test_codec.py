@@ -29,6 +29,7 @@ from memory.events import (
     EventType,
     LifecyclePayload,
     MessagePayload,
+    NewEvent,
     Payload,
     TerminalPayload,
     ToolCall,
@@ -95,6 +96,12 @@ def event(kind: str, payload: bytes, **changes: object) -> TranscriptEvent:
     return msgspec.structs.replace(made, **changes)
 
 
+def as_written(event: TranscriptEvent, payload: Payload) -> NewEvent:
+    """The same record before its payload was encoded."""
+    fields = msgspec.structs.asdict(event)
+    return NewEvent(**{**fields, "payload": payload})
+
+
 LINE = bytes(encode_line(event("message", encode_payload(MessagePayload("user", "naïve 中文 \u2028 🙂")))))
 
 
@@ -113,6 +120,7 @@ def test_a_record_is_read_as_it_was_written(
     assert msgspec.structs.replace(read, payload=written.payload) == written
     assert bytes(read.payload) == bytes(written.payload)
     assert decode_payload(read) == payload
+    assert encode_line(as_written(written, payload)) == line
 
 
 def test_a_line_has_the_form_of_the_contract() -> None:
@@ -157,6 +165,8 @@ def test_lone_surrogates_and_numbers_that_json_lacks_are_stored_as_what_json_has
     found = decode_payload(event("message", encoded))
     clean = {"\ufffd": ["a\ufffd", {"deep": ["\ufffdx"]}], "nan": None, "inf": None}
     assert found == MessagePayload("user", "half \ufffd", (ToolCall("c", "Bash", '{"a":"\ufffd"}'),), metadata=clean)
+    written = event("message", encoded)
+    assert encode_line(as_written(written, payload)) == encode_line(written)
 
 
 def test_a_surrogate_pair_is_stored_as_its_character() -> None:

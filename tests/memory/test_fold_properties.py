@@ -11,8 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.blobs import BlobStore
+from memory.codec import decode_event, encode_line
 from memory.disk import Disk
-from memory.events import CheckpointPayload, LifecyclePayload, Payload, Reason, TerminalPayload, TranscriptEvent
+from memory.events import (
+    CheckpointPayload,
+    LifecyclePayload,
+    NewEvent,
+    Payload,
+    Reason,
+    TerminalPayload,
+    TranscriptEvent,
+)
 from memory.fold import SessionFold
 from memory.reader import TranscriptReader
 from memory.recorder import TranscriptRecorder
@@ -91,8 +100,8 @@ class Live:
             on_recorded=self._remember,
         )
 
-    def _remember(self, event: TranscriptEvent, payload: Payload) -> None:
-        self.events.append(event)
+    def _remember(self, event: NewEvent, payload: Payload) -> None:
+        self.events.append(decode_event(encode_line(event)[:-1]))
         self.session.memory.ingest_event(event, payload)
 
     def compact(self, retained: int) -> None:

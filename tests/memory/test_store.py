@@ -10,7 +10,7 @@ import pytest
 
 from memory.disk import Disk
 from memory.errors import TranscriptUnavailable
-from memory.events import LifecyclePayload, MessagePayload
+from memory.events import LifecyclePayload, MessagePayload, TransitionPayload
 from memory.session import RecordedSession
 from tests.kit.transcript import read_records
 from tests.memory.memory_kit import FaultyDisk, Place, in_run, life, record, shown, user
@@ -131,6 +131,19 @@ def test_a_record_that_waits_counts_for_the_session_memory_already(place: Place)
     session.close()
     assert live == place.load().memory.memory
     assert live.current_goal is not None and live.current_goal.seq == 2
+
+
+def test_a_record_that_waits_is_written_as_it_was(place: Place, full_disk: FaultyDisk) -> None:
+    session = place.open(full_disk)
+    full_disk.is_mended = False
+    state = {"files": ["a.py"]}
+    transition = TransitionPayload("run_started", details=state)
+    refused(lambda: session.recorder.record_state_transition("run-1", 1, transition))
+    state["files"].append("b.py")
+    full_disk.is_mended = True
+    session.store.write_late()
+    session.close()
+    assert read_records(place.files.transcript)[-1].payload["details"] == {"files": ["a.py"]}
 
 
 def test_after_a_kill_while_full_the_file_is_whole(place: Place, full_disk: FaultyDisk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -73,12 +74,24 @@ class FaultyDisk(Disk):
 
 
 EDIT_CALLS = ["open", "write", "chmod", "fsync", "rename", "open", "fsync"]
+LARGE_EDIT_CALLS = ["open", "write", "write", "write", *EDIT_CALLS[2:]]
 NEW_CALLS = ["mkdir", "open", "chmod", "open", "fsync", "open", "write", "fsync", "unlink", "open", "fsync"]
 
 
 def edit(files: Files) -> ToolResult | CallRefused:
     files.put("f.txt", "one\n")
     files.text("Read", file_path="f.txt")
+    return files.call("Edit", file_path="f.txt", old_string="one", new_string="two")
+
+
+def large(middle: str) -> str:
+    """A text that is hashed in a thread of its own, and written in pieces after an edit."""
+    return "begin\n" * 200_000 + f"{middle}\n" + "end\n" * 300_000
+
+
+def edit_large(files: Files) -> ToolResult | CallRefused:
+    files.put("f.txt", large("one"))
+    files.text("Read", file_path="f.txt", limit=1)
     return files.call("Edit", file_path="f.txt", old_string="one", new_string="two")
 
 
@@ -91,7 +104,8 @@ def content(path: Path) -> str | None:
 
 
 def test_the_calls_of_an_edit_and_of_a_new_file(tmp_path: Path) -> None:
-    for name, act, calls in (("edit", edit, EDIT_CALLS), ("new", create, NEW_CALLS)):
+    cases = (("edit", edit, EDIT_CALLS), ("large", edit_large, LARGE_EDIT_CALLS), ("new", create, NEW_CALLS))
+    for name, act, calls in cases:
         disk = FaultyDisk()
         (tmp_path / name).mkdir()
         assert isinstance(act(Files(tmp_path / name, disk)), ToolResult)
@@ -113,6 +127,20 @@ def test_k17_an_edit_that_meets_a_full_disk_leaves_the_old_file_or_says_that_the
         assert isinstance(done, ToolResult)
         assert "could not be synced (No space left on device): a power cut may undo the change." in done.text
         assert (tmp_path / "f.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize("error", [OSError, Killed])
+@pytest.mark.parametrize("fail_at", range(len(LARGE_EDIT_CALLS)))
+def test_k17_an_edit_of_a_large_file_that_fails_at_any_call_leaves_a_whole_file(
+    tmp_path: Path, fail_at: int, error: type[BaseException]
+) -> None:
+    files = Files(tmp_path, FaultyDisk(fail_at, error))
+    with contextlib.suppress(Killed):
+        edit_large(files)
+    applied = fail_at > LARGE_EDIT_CALLS.index("rename")
+    assert (tmp_path / "f.txt").read_text() == large("two" if applied else "one")
+    _assert_verdict(files, "Edit", Verdict.APPLIED if applied else Verdict.NOT_APPLIED)
+    assert files.names() == {"f.txt"}
 
 
 @pytest.mark.parametrize("fail_at", range(len(NEW_CALLS)))
@@ -265,6 +293,35 @@ def test_k19_a_foreign_change_is_refused_with_the_new_content_which_then_counts_
         assert [state.sha256 for state in refused.file_states] == [hashlib.sha256(b"one\nTHEIRS\n").hexdigest()]
         assert path.read_text() == "one\nTHEIRS\n"
         assert isinstance(files.call(tool, file_path="f.txt", **arguments), ToolResult)
+
+
+def test_k19_what_is_not_in_a_content_that_the_model_does_not_know_is_not_told(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.put("f.txt", "one\n")
+    arguments: dict[str, Json] = {"file_path": "f.txt", "old_string": "gone", "new_string": "two"}
+    assert files.code("Edit", **arguments) == ErrorCode.NOT_READ
+    files.text("Read", file_path="f.txt")
+    assert files.code("Edit", **arguments) == ErrorCode.NO_MATCH
+    path.write_text("two\n")
+    assert files.code("Edit", **arguments) == ErrorCode.CHANGED_SINCE_READ
+
+
+@pytest.mark.parametrize("place", [0, 1_200_001, -1])
+def test_k19_one_byte_of_a_large_file_that_changes_without_a_trace_is_seen(tmp_path: Path, place: int) -> None:
+    files = Files(tmp_path)
+    path = files.put("f.txt", large("one"))
+    files.text("Read", file_path="f.txt", limit=1)
+    before = path.stat()
+
+    def change() -> None:
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    refused = files.call_late(change, "Edit", file_path="f.txt", old_string="one", new_string="two")
+    assert isinstance(refused, CallRefused) and refused.code == ErrorCode.CHANGED_SINCE_READ
+    assert files.names() == {"f.txt"}
 
 
 def test_k19_a_change_too_large_to_be_shown_has_to_be_read(tmp_path: Path) -> None:
