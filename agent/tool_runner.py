@@ -265,9 +265,7 @@ class ToolRunner:
             permission=self._permission_of(attempt) if denied else None,
             result=attempt.text,
             error=error,
-            file_states=tuple(
-                {"path": s.path, "sha256": s.sha256, "size": s.size, "mtime_ns": s.mtime_ns} for s in result.file_states
-            ),
+            file_states=tuple(state.as_json() for state in result.file_states),
             images=tuple(msgspec.to_builtins(image) for image in attempt.images),
             cwd=result.cwd,
             exit_code=result.exit_code,

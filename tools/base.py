@@ -79,6 +79,17 @@ class FileState:
     sha256: str
     size: int
     mtime_ns: int
+    encoding: str = ""  # the name that it is known by, where a look at the content might tell another
+
+    def as_json(self) -> dict[str, Json]:
+        """As records hold it."""
+        found: dict[str, Json] = {
+            "path": self.path,
+            "sha256": self.sha256,
+            "size": self.size,
+            "mtime_ns": self.mtime_ns,
+        }
+        return {**found, "encoding": self.encoding} if self.encoding else found
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from functools import cached_property
 from threading import Event
 
 from tools.base import CallRefused, ErrorCode
-from tools.encoding import UTF_8, Encoding, encoding_of
+from tools.encoding import UTF_8, UTF_8_STRAY, Encoding, encoding_of, high_runs
 from tools.file_kind import kind_of
+from tools.single_byte import plausible_codecs
 
 WAY_FORWARD = "Convert it with a command (Bash, such as iconv), or make an edit that needs ASCII only."
 
@@ -42,10 +43,14 @@ class Splice:
 
 @dataclass(frozen=True)
 class Content:
-    """`pieces` are the bytes of the file, one behind the other. `shown` names it in refusals."""
+    """`pieces` are the bytes of the file, one behind the other. `shown` names it in refusals.
+
+    `known` is its encoding where that is known otherwise than by a look at it.
+    """
 
     pieces: tuple[Piece, ...] = field(repr=False)
     shown: str
+    known: Encoding | None = None
 
     @cached_property
     def data(self) -> bytes:
@@ -78,7 +83,7 @@ class Content:
     @cached_property
     def encoding(self) -> Encoding:
         """Raises CallRefused (NOT_TEXT) with the kind and size of what it is instead."""
-        found = encoding_of(self.data)
+        found = self.known or encoding_of(self.data)
         if found is None:
             raise not_text(self.shown, self.data, len(self.data))
         return found
@@ -100,7 +105,7 @@ class Content:
     def spliced(self, change: Splice) -> Content:
         """The content with a change of its body. Raises CallRefused as `with_body` does."""
         if self.encoding.codec is None and len(self.data) >= _LARGE_BYTES:
-            return Content((self.encoding.mark, *change.pieces), self.shown)
+            return Content((self.encoding.mark, *change.pieces), self.shown, self.encoding)
         return self.with_body(b"".join(change.pieces))
 
     def readable_splice(self, change: Splice) -> Splice:
@@ -120,21 +125,26 @@ class Content:
         """
         encoding = self.encoding
         if encoding.codec is None:
-            return Content((encoding.mark + body,), self.shown)
+            return Content((encoding.mark + body,), self.shown, encoding)
         try:
-            return Content((encoding.mark + body.decode().encode(encoding.codec),), self.shown)
+            return Content((encoding.mark + body.decode().encode(encoding.codec),), self.shown, encoding)
         except UnicodeEncodeError as error:
             raise self._not_in_encoding(error) from error
 
     def require_expressible(self, text: str) -> None:
         """Raises CallRefused (REFUSED) when the encoding is too unsure, or too small, for a text."""
         encoding = self.encoding
+        if "\0" in text:
+            raise self._refused("a NUL character would make it a binary file. Write it as an escape.")
+        if encoding is UTF_8_STRAY and text.count("\ufffd") > self.body.count("\ufffd".encode()):
+            raise self._refused(
+                "Read shows \ufffd for bytes of it that are not UTF-8, and they would be lost. Edit what stands around "
+                "them."
+            )
         foreign = next((character for character in text if character > "\x7f"), None)
         if foreign is not None and encoding.ascii_only:
-            raise CallRefused(
-                ErrorCode.REFUSED,
-                f"{self.shown} was not changed: its encoding is not certain, so {foreign!r} cannot be matched or "
-                f"written in it. {WAY_FORWARD}",
+            raise self._refused(
+                f"its encoding is not certain, so {foreign!r} cannot be matched or written in it. {WAY_FORWARD}"
             )
         for codec in (encoding.codec, *encoding.also):
             if codec is not None and foreign is not None:
@@ -142,14 +152,27 @@ class Content:
                     text.encode(codec)
                 except UnicodeEncodeError as error:
                     raise self._not_in_encoding(error) from error
+        if encoding.is_guess and foreign is not None:
+            self._refuse_doubtful(text, foreign)
+
+    def _refuse_doubtful(self, text: str, foreign: str) -> None:
+        """New text must be the same bytes in every encoding that the text, together with it, may be in."""
+        codec = self.encoding.codec or ""
+        for rival in plausible_codecs(self.data, high_runs(self.data), text):
+            try:
+                differs = text.encode(rival) != text.encode(codec)
+            except UnicodeEncodeError:
+                continue
+            if differs:
+                names = f"{self.encoding.name} or {rival}"
+                raise self._refused(f"it may be in {names}, where {foreign!r} is not the same. {WAY_FORWARD}")
 
     def _not_in_encoding(self, error: UnicodeEncodeError) -> CallRefused:
         character = error.object[error.start]
-        return CallRefused(
-            ErrorCode.REFUSED,
-            f"{self.shown} was not changed: {character!r} cannot be written in its encoding ({self.encoding.name}). "
-            f"{WAY_FORWARD}",
-        )
+        return self._refused(f"{character!r} cannot be written in its encoding ({self.encoding.name}). {WAY_FORWARD}")
+
+    def _refused(self, why: str) -> CallRefused:
+        return CallRefused(ErrorCode.REFUSED, f"{self.shown} was not changed: {why}")
 
 
 def _sha256(pieces: tuple[Piece, ...], begun: Event | None = None) -> str:
@@ -167,7 +190,7 @@ def _as_western(data: bytes) -> bytes:
 
 def of_text(text: str, shown: str) -> Content:
     """The content of a new file."""
-    return Content((text.encode(UTF_8.codec or "utf-8"),), shown)
+    return Content((text.encode(),), shown, UTF_8)
 
 
 def not_text(shown: str, head: bytes, size: int, advice: str = "Use a command (Bash) to look at it.") -> CallRefused:

@@ -1,8 +1,8 @@
 """Which encoding a file's text is in: sure, or said to be unsure. Never a guess that new text would be written in.
 
-Sure are a byte-order mark, valid UTF-8, UTF-16 told by its zero bytes, UTF-8 with a few stray bytes, Chinese by its
-frequent characters, and Western text by where its accents stand. All else is kept as bytes: there an edit may touch
-ASCII only, which is the same in every encoding that extends ASCII.
+Sure are a byte-order mark, valid UTF-8, UTF-16 told by its zero bytes, what the text declares, UTF-8 with a few stray
+bytes, Chinese by its frequent characters, and Latin text by the alphabets of its languages. All else is kept as bytes:
+there an edit may touch ASCII only, which is the same in every encoding that extends ASCII.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from tools.declared import declared_codec
 from tools.file_kind import kind_of
+from tools.single_byte import plausible_codecs
 
 _UTF_8_MARK = codecs.BOM_UTF8
 _SAMPLE_RUNS_MAX = 20_000  # runs of non-ASCII bytes looked at: more would not change the answer
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # not those of white space and of terminal colours
+_CONTROL = re.compile("[\x00-\x08\x0e-\x19\x1c-\x1f]")  # not those of white space and of terminal colours
 
-_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")  # DOS ends a text with 1A
+
+_SHIFTED = re.compile(rb"\x1b(?:\$[@AB(]|\([BIJ])")  # of ISO-2022
+_STATEFUL = ("iso2022", "utf_7", "utf-7", "hz", "utf-16", "utf_16", "utf-32", "utf_32", "idna", "punycode")
 
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _GB_2312_PAIR = re.compile(rb"[\xa1-\xf7][\xa1-\xfe]")
-_ASCII_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_WESTERN_LETTERS = frozenset(range(0xC0, 0x100)) - {0xD7, 0xF7}
-_WESTERN_WITHIN_WORDS = frozenset({0x92, 0xAD, 0xB7})  # apostrophe, soft hyphen, the middle dot of Catalan
-
 # About half of the characters of any Chinese text are among these. Bytes of another encoding that happen to read as
 # Chinese give characters from everywhere, so that few are.
 _FREQUENT_CHINESE = frozenset(
@@ -48,7 +49,8 @@ class Encoding:
     """`name` is for people. `codec` converts to and from text; None where the bytes are worked on as they are.
 
     With `ascii_only` the encoding is not sure: bytes from 0x80 on may be neither matched nor written. `also` are
-    codecs that fit as well: new text must be the same bytes in all of them.
+    codecs that always fit as well: new text must be the same bytes in all of them. `is_guess` says that others may
+    fit, too, which depends on the text.
     """
 
     name: str
@@ -56,10 +58,11 @@ class Encoding:
     codec: str | None = None
     ascii_only: bool = False
     also: tuple[str, ...] = ()
+    is_guess: bool = False
 
 
 UTF_8 = Encoding("UTF-8")
-UTF_8_MARKED = Encoding("UTF-8", _UTF_8_MARK)
+UTF_8_MARKED = Encoding("UTF-8 with a mark", _UTF_8_MARK)
 UTF_8_STRAY = Encoding("UTF-8 with bytes that are not")
 UNSURE = Encoding("not certain", ascii_only=True)
 
@@ -78,8 +81,22 @@ _UNMARKED_UTF_16 = (
     Encoding("UTF-16 big-endian without a mark", codec="utf-16-be"),
 )
 _CHINESE = (Encoding("GBK", codec="gbk"), Encoding("GB18030", codec="gb18030"))
-_WINDOWS_1252 = Encoding("Windows-1252", codec="cp1252")
-_WESTERN = Encoding("ISO-8859-1 or like it", codec="latin-1", also=("cp1252", "iso8859-15"))
+_WESTERN = Encoding("ISO-8859-1 or like it", codec="latin-1", also=("cp1252", "iso8859-15"), is_guess=True)
+_LATIN = {
+    codec: Encoding(name, codec=codec, is_guess=True)
+    for codec, name in {
+        "cp1252": "Windows-1252",
+        "cp850": "CP850 of DOS",
+        "mac_roman": "Mac OS Roman",
+        "cp1250": "Windows-1250",
+        "iso8859-2": "ISO-8859-2",
+        "cp1254": "Windows-1254",
+        "cp1257": "Windows-1257",
+    }.items()
+}
+_ALL = (*_MARKS, UTF_8, UTF_8_STRAY, UNSURE, *_UNMARKED_UTF_16, *_CHINESE, _WESTERN, *_LATIN.values())
+_BY_NAME = {encoding.name: encoding for encoding in _ALL}
+_PLAIN = (UTF_8, UTF_8_MARKED)  # what a text in these becomes tells itself what it is
 
 
 def encoding_of(data: bytes) -> Encoding | None:
@@ -91,20 +108,63 @@ def encoding_of(data: bytes) -> Encoding | None:
             return marked if marked.codec is None else _if_text(marked, data)
     if b"\0" in data:
         return next((found for one in _UNMARKED_UTF_16 if (found := _if_text(one, data, ascii_min=0.5))), None)
+    if data.isascii():
+        return _of_ascii(data)
     if is_utf_8(data):
         return UTF_8
     if kind_of(data[:64]) not in ("", "a BMP image") or _BINARY.search(data):  # "BM" may begin a text, too
         return None
-    runs = [found.span() for found in islice(_HIGH_RUN.finditer(data), _SAMPLE_RUNS_MAX)]
+    declared = _declared(data)
+    if declared is not None:
+        return declared
+    runs = high_runs(data)
     if _is_stray_utf_8(data, runs):
         return UTF_8_STRAY
     if _is_chinese(data, runs):
         return next((one for one in _CHINESE if _converts(one, data)), UNSURE)
-    if _is_western(data, runs):
-        high_controls = any(0x80 <= byte < 0xA0 for start, end in runs for byte in data[start:end])
-        western = _WINDOWS_1252 if high_controls else _WESTERN
-        return western if _converts(western, data) else UNSURE
-    return UNSURE
+    latin = _latin(data, runs)
+    return latin if latin is not None and _converts(latin, data) else UNSURE
+
+
+def remembered_name(encoding: Encoding) -> str:
+    """What to keep of an encoding so that it is still known when the text has changed; '' where that is not needed."""
+    return "" if encoding in _PLAIN else encoding.name
+
+
+def remembered(name: str) -> Encoding | None:
+    """The encoding that a kept name means."""
+    return _BY_NAME.get(name) or _of_codec(name)
+
+
+def high_runs(data: bytes) -> list[tuple[int, int]]:
+    """Where bytes from 0x80 on stand, as (start, end); a sample where there are very many."""
+    return [found.span() for found in islice(_HIGH_RUN.finditer(data), _SAMPLE_RUNS_MAX)]
+
+
+def _of_ascii(data: bytes) -> Encoding:
+    """ASCII may be the beginning of anything: new text is written in what the file declares."""
+    if _SHIFTED.search(data):
+        return UNSURE  # some of its bytes stand for other characters than their ASCII ones
+    declared = _declared(data)
+    return UTF_8 if declared is None else declared
+
+
+def _declared(data: bytes) -> Encoding | None:
+    """What the text says of itself, provided that it is so; UTF-8 is none, since that shows."""
+    codec = declared_codec(data)
+    if codec is None or codec in ("utf-8", "ascii", "utf-8-sig"):
+        return None
+    encoding = _of_codec(codec)
+    return encoding if encoding is not None and _converts(encoding, data) else None
+
+
+def _of_codec(codec: str) -> Encoding | None:
+    """None for one that is no text encoding, or writes a character in another way than ASCII or where it stands."""
+    try:
+        extends_ascii = bytes(range(0x20, 0x7F)).decode(codec) == "".join(map(chr, range(0x20, 0x7F)))
+        return Encoding(codec, codec=codec) if extends_ascii and not codec.startswith(_STATEFUL) else None
+    except (LookupError, UnicodeError):
+        return None
 
 
 def is_utf_8(data: bytes) -> bool:
@@ -165,19 +225,14 @@ def _pairs(run: bytes) -> Iterator[bytes]:
     return (run[index : index + 2] for index in range(0, len(run), 2))
 
 
-def _is_western(data: bytes, runs: list[tuple[int, int]]) -> bool:
-    """Single accented letters beside ASCII letters, as in Western European languages.
-
-    A byte between two letters that is no letter there would be one in Central Europe, and long runs are Cyrillic,
-    Greek or East Asian.
-    """
-    beside = 0
-    for start, end in runs:
-        before, after = data[max(0, start - 1) : start], data[end : end + 1]
-        letters = (before[:1] != b"" and before[0] in _ASCII_LETTERS) + (after != b"" and after[0] in _ASCII_LETTERS)
-        if end - start == 1 and letters:
-            if data[start] in _WESTERN_LETTERS:
-                beside += 1
-            elif letters == 2 and data[start] not in _WESTERN_WITHIN_WORDS:
-                return False
-    return beside > 0 and sum(end - start <= 2 for start, end in runs) > 0.9 * len(runs) and beside >= 0.5 * len(runs)
+def _latin(data: bytes, runs: list[tuple[int, int]]) -> Encoding | None:
+    """Single letters beside ASCII ones, as in languages written in Latin: long runs are Cyrillic, Greek or Asian."""
+    beside = sum(
+        end - start == 1 and (data[start - 1 : start].isalpha() or data[end : end + 1].isalpha()) for start, end in runs
+    )
+    if beside < 0.5 * len(runs) or sum(end - start <= 2 for start, end in runs) < 0.9 * len(runs):
+        return None
+    codec = next(plausible_codecs(data, runs), None)
+    if codec == "cp1252" and not any(0x80 <= byte < 0xA0 for start, end in runs for byte in data[start:end]):
+        return _WESTERN
+    return _LATIN[codec] if codec else None

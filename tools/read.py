@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tools.base import Action, CallRefused, ErrorCode, Image, Keep, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content, not_text
-from tools.encoding import UTF_8, UTF_8_MARKED, UTF_8_STRAY, Encoding
+from tools.encoding import UTF_8, UTF_8_MARKED, UTF_8_STRAY, Encoding, remembered_name
 from tools.file_kind import image_type, kind_of
 from tools.file_scan import FileScan
 from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, IMAGE_BYTES_MAX, READ_LINES_MAX
@@ -138,6 +138,8 @@ class Read(Tool[ReadParams, ReadPlan]):
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
         content = Content((self._workspace.read(plan.path, DECODED_BYTES_MAX),), plan.subject)
+        known = self._read_cache.encoding_of(plan.path, lambda: content.sha256)
+        content = content if known is None else replace(content, known=known)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
             (content.readable, _encoding_note(content.encoding)) if notebook is None else (notebook.encode(), NOTE)
@@ -145,7 +147,8 @@ class Read(Tool[ReadParams, ReadPlan]):
         window = LineWindow(plan.first, plan.count)
         window.feed(text)
         window.close()
-        state = state_of(plan.path, content.sha256, len(content.data), looked_at)
+        encoding = "" if notebook is not None else remembered_name(content.encoding)
+        state = state_of(plan.path, content.sha256, len(content.data), looked_at, encoding)
         return ToolResult("\n".join(filter(None, [window.render(), note])), file_states=(state,))
 
 

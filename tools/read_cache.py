@@ -6,11 +6,12 @@ A file counts as seen with a certain content, by its hash; times are only a shor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tools.base import CallRefused, FileState
+from tools.encoding import Encoding, remembered
 from tools.limits import RECHECK_BYTES_MAX
 from tools.path_text import path_to_text, text_to_path
 from tools.regular_file import digest
@@ -38,6 +39,13 @@ class ReadCache:
     def drop(self, path: Path | str) -> None:
         self._states.pop(_key(path), None)
 
+    def encoding_of(self, path: Path | str, sha256: Callable[[], str]) -> Encoding | None:
+        """The encoding that this content was shown or written in, where a look at it might tell another."""
+        known = self.get(path)
+        if known is None or not known.encoding or known.sha256 != sha256():
+            return None
+        return remembered(known.encoding)
+
     def is_current(self, path: Path | str, sha256: str) -> bool:
         """Whether this is the content that the model knows."""
         known = self.get(path)
@@ -45,7 +53,7 @@ class ReadCache:
 
     def export(self) -> list[dict[str, Json]]:
         """As JSON, oldest knowledge first."""
-        return [asdict(state) for state in self._states.values()]
+        return [state.as_json() for state in self._states.values()]
 
     def import_entries(self, entries: Iterable[Mapping[str, Json]]) -> list[str]:
         """Take over what was known; a later entry of a path replaces an earlier one.
@@ -66,7 +74,7 @@ def _key(path: Path | str) -> str:
 def _state_from(entry: Mapping[str, Json]) -> FileState | None:
     match entry:
         case {"path": str(path), "sha256": str(sha256), "size": int(size), "mtime_ns": int(mtime_ns)}:
-            return FileState(path, sha256, size, mtime_ns)
+            return FileState(path, sha256, size, mtime_ns, str(entry.get("encoding", "")))
     return None  # written by a version that knows more, or damaged: the file has to be read again
 
 
@@ -82,4 +90,4 @@ def _if_unchanged(state: FileState) -> FileState | None:
         now = digest(path, state.path)
     except (OSError, ValueError, CallRefused):
         return None
-    return now if now.sha256 == state.sha256 else None
+    return replace(state, mtime_ns=now.mtime_ns) if now.sha256 == state.sha256 else None

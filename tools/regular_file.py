@@ -74,9 +74,9 @@ def chunks(file: FileIO, shown: str) -> Iterator[bytes]:
         raise CallRefused(ErrorCode.REFUSED, f"{shown} does not give its content at once: it is no ordinary file.")
 
 
-def state_of(path: Path, sha256: str, size: int, looked_at: os.stat_result) -> FileState:
+def state_of(path: Path, sha256: str, size: int, looked_at: os.stat_result, encoding: str = "") -> FileState:
     """A FileState whose time is from before the content was read, so that a later change shows."""
-    return FileState(path_to_text(path), sha256, size, looked_at.st_mtime_ns)
+    return FileState(path_to_text(path), sha256, size, looked_at.st_mtime_ns, encoding)
 
 
 def digest(path: Path, shown: str) -> FileState:

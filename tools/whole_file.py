@@ -16,6 +16,7 @@ from typing import Protocol
 
 from tools.base import CallRefused, ErrorCode, FileState
 from tools.content import Content
+from tools.encoding import remembered_name
 from tools.limits import WRITE_BYTES
 from tools.regular_file import holds, refuse_special, state_of
 
@@ -137,7 +138,8 @@ def _fill(disk: Disk, fd: int, job: Replacement, model: Path | None) -> FileStat
         if model is not None:
             _copy_attributes(disk, model, fd, job.shown)
         disk.fsync(fd)
-        return state_of(job.path, job.content.sha256, job.content.size, os.fstat(fd))
+        content = job.content
+        return state_of(job.path, content.sha256, content.size, os.fstat(fd), remembered_name(content.encoding))
     finally:
         disk.close(fd)
 

@@ -150,6 +150,7 @@ GBK = "// 中文注释第一行\nint x = 1;\n// 第二行：变量\nint y = 2;\n
 LATIN = b"caf\xe9 \xa9 2020\nline 5\nna\xefve end\n"
 CYRILLIC = "привет, мир\nline 5\nещё\n".encode("cp1251")
 U16 = "first\r\nhello\r\n中\r\n".encode("utf-16")
+XML_WITH_E_ACUTE = b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<a>\xe9</a>\n'
 STRAY = "gut ü\nstray ".encode() + b"\xff" + " byte\nändern\nende\n".encode()
 
 
@@ -178,7 +179,20 @@ STRAY = "gut ü\nstray ".encode() + b"\xff" + " byte\nändern\nende\n".encode()
         ("中文註解，第一行變數\nx\n".encode("big5"), "x", "中", ErrorCode.REFUSED),
         ("zażółć gęślą jaźń\nx\n".encode("cp1250"), "x", "ł", ErrorCode.REFUSED),
         ("Καλημέρα κόσμε\nx\n".encode("iso8859-7"), "x", "é", ErrorCode.REFUSED),
-        ("caf\u00e9 na\u00efve\nx\n".encode("mac-roman"), "x", "\u00e9", ErrorCode.REFUSED),
+        ("café naïve\nx\n".encode("mac-roman"), "x", "é", "café naïve\né\n".encode("mac-roman")),
+        ("@echo não encontrado\nx\n".encode("cp850"), "x", "ção", "@echo não encontrado\nção\n".encode("cp850")),
+        ("Die Straße ist groß\nx\n".encode("cp850"), "x", "süß", ErrorCode.REFUSED),  # or Latin-1 with an á
+        ("Die Straße ist groß\nx\n".encode("latin-1"), "x", "süß", "Die Straße ist groß\nsüß\n".encode("latin-1")),
+        ("árvíztűrő\nx\n".encode("iso8859-2"), "x", "tükör", "árvíztűrő\ntükör\n".encode("iso8859-2")),
+        ("değişken\nx\n".encode("cp1254"), "x", "şu", "değişken\nşu\n".encode("cp1254")),
+        (b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<a>e</a>\n', ">e<", ">é<", XML_WITH_E_ACUTE),
+        (b"# -*- coding: gbk -*-\nx\n", "x", "变量", "# -*- coding: gbk -*-\n变量\n".encode("gbk")),
+        (b"# coding: utf-8\nx\n", "x", "变量", "# coding: utf-8\n变量\n".encode()),
+        ("日本\nx\n".encode("iso2022_jp"), "x", "日", ErrorCode.REFUSED),
+        ("日本\nx\n".encode("iso2022_jp"), "x", "y", "日本\ny\n".encode("iso2022_jp")),
+        (b"a\n", "a", "a\0b", ErrorCode.REFUSED),
+        (STRAY, "ende", "caf\ufffd", ErrorCode.REFUSED),  # what Read shows for a byte that would be lost
+        (b"caf\xe9\r\nx\r\n\x1a", "x", "thé", b"caf\xe9\r\nth\xe9\r\n\x1a"),
     ],
 )
 def test_k15_new_text_is_in_the_encoding_of_the_file_or_refused(
@@ -382,3 +396,29 @@ def _bytes_before(body: str, plain_characters: int) -> int:
     for _ in range(plain_characters):
         position += 2 if body.startswith("\r\n", position) else 1
     return len(body[:position].encode())
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "first", "second"),
+    [
+        ("gbk", "// 用户的名字\nint x;\n", ("int x;", "// 张伟 赵磊 孙娜 吴婷 郑凯 冯雪 陈佳 褚宁"), ("张伟", "张炜")),
+        ("latin-1", "// Müller\nint x;\n", ("int x;", "// ±5° §3 ©"), ("±5°", "±6°")),
+        ("utf-16-le", "ab\n", ("ab", "中文中文中文"), ("中文中文中文", "中")),
+        ("mac-roman", "// café\nint x;\n", ("int x;", "// ™ ©"), ("™", "®")),
+    ],
+)
+def test_a_file_stays_in_its_encoding_whatever_our_own_edit_makes_of_it(
+    files: Files, codec: str, text: str, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    """A look at the new content alone would tell another encoding, or none."""
+    path = files.put("f", text.encode(codec))
+    files.text("Read", file_path="f")
+    for old, new in (first, second):
+        done = files.text("Edit", file_path="f", old_string=old, new_string=new)
+        text = text.replace(old, new)
+        assert path.read_bytes() == text.encode(codec)
+        assert f"+{next(line for line in text.splitlines() if new in line)}" in done.splitlines()
+    assert files.text("Read", file_path="f").startswith(f"     1\t{text.splitlines()[0]}\n")
+    again = Files(files.root)
+    again.cache.import_entries(files.cache.export())
+    assert isinstance(again.call("Edit", file_path="f", old_string=second[1], new_string=first[1]), ToolResult)
