@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches, unified_diff
 from itertools import islice
 
-_LINES_COMPARED_MAX = 5_000  # comparing by likeness costs about 50 µs a line
+_LINES_COMPARED_MAX = 5_000  # comparing by likeness costs about 50 µs a line: of a longer file those that share a word
+_WORDS_MAX = 3  # the longest of the line that is looked for
+_WORD = re.compile(r"\w{3,}")
 _LINES_SHOWN_MAX = 30
 _LINE_CHARACTERS_MAX = 300
 _HUNK = re.compile(r"^(@@ -\S+ \+)(\d+)")
@@ -46,9 +48,12 @@ def _line_like(wanted: str, lines: list[str]) -> int | None:
     stripped = [line.strip() for line in lines]
     if target in stripped:
         return stripped.index(target)
-    short = [line[:_LINE_CHARACTERS_MAX] for line in stripped[:_LINES_COMPARED_MAX]]
+    words = sorted(set(_WORD.findall(target)), key=len)[-_WORDS_MAX:]
+    alike = (index for index, line in enumerate(stripped) if not words or any(word in line for word in words))
+    places = list(islice(alike, _LINES_COMPARED_MAX)) or list(range(min(len(stripped), _LINES_COMPARED_MAX)))
+    short = [stripped[index][:_LINE_CHARACTERS_MAX] for index in places]
     close = get_close_matches(target[:_LINE_CHARACTERS_MAX], short, n=1)
-    return short.index(close[0]) if close else None
+    return places[short.index(close[0])] if close else None
 
 
 def _short(lines: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from tools.base import CallRefused, ErrorCode
 from tools.encoding import UTF_8, UTF_8_STRAY, Encoding, encoding_of, high_runs
 from tools.file_kind import kind_of
 from tools.single_byte import plausible_codecs
+from tools.text_file import is_cr_only
 
 WAY_FORWARD = "Convert it with a command (Bash, such as iconv), or make an edit that needs ASCII only."
 
@@ -98,9 +99,10 @@ class Content:
     def readable(self) -> bytes:
         """The text in UTF-8 for reading, whatever it is: not sure is shown as if it were Western."""
         try:
-            return _as_western(self.data) if self.encoding.ascii_only else self.body
+            text = _as_western(self.data) if self.encoding.ascii_only else self.body
         except CallRefused:
             return self.data
+        return text.replace(b"\r", b"\n") if is_cr_only(text) else text
 
     def spliced(self, change: Splice) -> Content:
         """The content with a change of its body. Raises CallRefused as `with_body` does."""
@@ -110,10 +112,13 @@ class Content:
 
     def readable_splice(self, change: Splice) -> Splice:
         """A change of the body as one of `readable`."""
-        if not self.encoding.ascii_only:
-            return change
-        start, end = (len(_as_western(change.text[:position])) for position in (change.start, change.end))
-        return Splice(_as_western(change.text), start, end, _as_western(change.new))
+        if self.encoding.ascii_only:
+            start, end = (len(_as_western(change.text[:position])) for position in (change.start, change.end))
+            change = Splice(_as_western(change.text), start, end, _as_western(change.new))
+        if is_cr_only(change.text):
+            text, new = (part.replace(b"\r", b"\n") for part in (change.text, change.new))
+            change = Splice(text, change.start, change.end, new)
+        return change
 
     def with_body(self, body: bytes) -> Content:
         """The content with another text, in the same encoding.
@@ -189,8 +194,10 @@ def _as_western(data: bytes) -> bytes:
 
 
 def of_text(text: str, shown: str) -> Content:
-    """The content of a new file."""
-    return Content((text.encode(),), shown, UTF_8)
+    """The content of a new file. Raises CallRefused for what is no text."""
+    content = Content((text.encode(),), shown, UTF_8)
+    content.require_expressible(text)
+    return content
 
 
 def not_text(shown: str, head: bytes, size: int, advice: str = "Use a command (Bash) to look at it.") -> CallRefused:

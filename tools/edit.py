@@ -11,10 +11,10 @@ from pydantic import Field
 from tools.base import CallRefused, ErrorCode, ToolParams
 from tools.closest import closest_place
 from tools.content import WAY_FORWARD, Content, Splice, of_text
-from tools.file_change import FileChange, FileChangeTool
+from tools.file_change import FileChange, FileChangeTool, refuse_directory_name
 from tools.limits import TOLERANT_BYTES_MAX
-from tools.text_file import occurrences, with_line_ends
-from tools.tolerant import tolerant_place
+from tools.text_file import line_number, occurrences, with_line_ends
+from tools.tolerant import SeveralPlaces, tolerant_place
 
 _COUNTED_MAX = 1_000  # beyond, "more than" says as much
 _LINE_NUMBERS_NAMED_MAX = 10
@@ -42,6 +42,7 @@ class Edit(FileChangeTool[EditParams]):
             message = "old_string and new_string are the same: there is nothing to change."
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message)
         path = self._workspace.resolve(params.file_path)
+        refuse_directory_name(params.file_path)
         if not params.old_string:
             return self._creation(path, params.new_string)
         content = self.readable_content(path)
@@ -100,7 +101,11 @@ def _find_tolerantly(content: Content, params: EditParams) -> _Found:
     text = content.body.decode(codec, errors)
     place = None
     if len(content.body) <= TOLERANT_BYTES_MAX:
-        place = tolerant_place(text, params.old_string, params.new_string)
+        try:
+            place = tolerant_place(text, params.old_string, params.new_string)
+        except SeveralPlaces as error:
+            starts = [len(text[:start].encode(codec, errors)) for start in error.starts[: _LINE_NUMBERS_NAMED_MAX + 1]]
+            raise _several_alike(content, starts, len(error.starts)) from error
     if place is None:
         raise _no_match(text, params.old_string, content.shown)
     start = len(text[: place.start].encode(codec, errors))
@@ -110,29 +115,40 @@ def _find_tolerantly(content: Content, params: EditParams) -> _Found:
 
 def _replaced(body: bytes, found: _Found) -> Splice:
     """All replacements as one change, from the first to the last of them."""
-    literal = "\n" not in found.new or "\r" in found.new
     view = memoryview(body)  # its slices are no copies
     parts: list[bytes | memoryview] = []
     first = done = found.places[0][0]
     for start, end in found.places:
-        new = found.new.encode() if literal else with_line_ends(found.new, body, start, end)
+        new = with_line_ends(found.new, body, start, end) if "\n" in found.new else found.new.encode()
         parts += [view[done:start], new]
         done = end
     return Splice(body, first, done, b"".join(parts))
 
 
+def _several_alike(content: Content, starts: list[int], count: int) -> CallRefused:
+    return CallRefused(
+        ErrorCode.NOT_UNIQUE,
+        f"old_string does not occur in {content.shown} as it stands, but {count} places are like it except for white "
+        f"space, quotes or the like (line {_line_numbers(content.body, starts)}). Nothing was changed. "
+        "Copy the text of one exactly.",
+    )
+
+
+def _line_numbers(body: bytes, starts: list[int]) -> str:
+    lines = sorted({line_number(body, start) for start in starts[:_LINE_NUMBERS_NAMED_MAX]})
+    return ", ".join(map(str, lines)) + (", …" if len(starts) > _LINE_NUMBERS_NAMED_MAX else "")
+
+
 def _not_unique(body: bytes, starts: list[int], shown: str) -> CallRefused:
-    lines = sorted({body.count(b"\n", 0, start) + 1 for start in starts[:_LINE_NUMBERS_NAMED_MAX]})
-    more = ", …" if len(starts) > _LINE_NUMBERS_NAMED_MAX else ""
     count = f"at least {_COUNTED_MAX}" if len(starts) >= _COUNTED_MAX else str(len(starts))
     return CallRefused(
         ErrorCode.NOT_UNIQUE,
-        f"old_string occurs {count} times in {shown} (line {', '.join(map(str, lines))}{more}). Nothing was changed. "
+        f"old_string occurs {count} times in {shown} (line {_line_numbers(body, starts)}). Nothing was changed. "
         "Give more of the text around the place, or set replace_all.",
     )
 
 
 def _no_match(text: str, old: str, shown: str) -> CallRefused:
-    hint = closest_place(text.replace("\r\n", "\n"), old.replace("\r\n", "\n"))
+    hint = closest_place(*(one.replace("\r\n", "\n").replace("\r", "\n") for one in (text, old)))
     message = f"old_string does not occur in {shown}. Nothing was changed. "
     return CallRefused(ErrorCode.NO_MATCH, message + (hint or "Read the file again and copy the text exactly."))

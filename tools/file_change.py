@@ -222,6 +222,13 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
         return CallRefused(ErrorCode.CHANGED_SINCE_READ, message, states)
 
 
+def refuse_directory_name(file_path: str) -> None:
+    """Raises CallRefused for a text that means a directory."""
+    if file_path.endswith("/"):
+        message = f"{file_path} names a directory. Give the path of a file; missing directories are made with it."
+        raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message)
+
+
 def temp_name(name: str, action_id: str) -> str:
     """The name of the temp file of one action: hidden, telling, within what a directory can hold, valid UTF-8."""
     room = NAME_BYTES_MAX - len(f"..{action_id}.tmp".encode())

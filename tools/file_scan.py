@@ -26,6 +26,7 @@ class FileScan:
         self.size = 0
         self.has_nul = False
         self.is_utf_8 = True
+        self.has_line_feed = False
         self._looked_at = looked_at
         self._is_editable = looked_at.st_size <= CHANGE_BYTES_MAX
         self._content = hashlib.sha256()
@@ -45,6 +46,7 @@ class FileScan:
             self._check(chunk)
         if self._is_editable:
             self._content.update(chunk)
+        self.has_line_feed = self.has_line_feed or b"\n" in chunk
         self.window.feed(chunk)
         self.size += len(chunk)
 

@@ -22,6 +22,11 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'"}
 _WRITTEN = {character: "\\" + letter for letter, character in _LETTERS.items()}
 
 
+def is_unfit(text: str) -> bool:
+    """Whether a text, which is not quoted, holds characters that belong into quotes."""
+    return _QUOTED.fullmatch(text) is None and _UNFIT.search(text) is not None
+
+
 def path_to_text(path: Path | str | bytes) -> str:
     """Write a path so that `text_to_path` gives it back; valid UTF-8 without control characters."""
     raw = os.fsencode(path)

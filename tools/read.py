@@ -14,7 +14,7 @@ from pydantic import Field
 from tools.base import Action, CallRefused, ErrorCode, Image, Keep, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content, not_text
 from tools.encoding import UTF_8, UTF_8_MARKED, UTF_8_STRAY, Encoding, remembered_name
-from tools.file_kind import image_type, kind_of
+from tools.file_kind import image_type, is_pdf, kind_of
 from tools.file_scan import FileScan
 from tools.limits import CHANGE_BYTES_MAX, DECODED_BYTES_MAX, IMAGE_BYTES_MAX, READ_LINES_MAX
 from tools.line_count import start_near_end
@@ -86,6 +86,9 @@ class Read(Tool[ReadParams, ReadPlan]):
         As if it were UTF-8; when that shows something else, again and as a whole.
         """
         with self._workspace.open(plan.path) as (file, looked_at):
+            head = file.read(_HEAD_BYTES) or b""
+            if plan.path.suffix.lower() == ".pdf" and is_pdf(head):
+                return self._pdf(plan, file, head, looked_at.st_size, stop)
             if plan.path.suffix == ".ipynb" and looked_at.st_size <= DECODED_BYTES_MAX:
                 return self._look_as_a_whole(plan, looked_at)
             line = self._begin(file, looked_at, plan.first, stop)
@@ -98,14 +101,17 @@ class Read(Tool[ReadParams, ReadPlan]):
                     break
             scan.close()
         is_large = max(scan.size, looked_at.st_size) > DECODED_BYTES_MAX
-        if plan.path.suffix.lower() == ".pdf" and scan.head.startswith(b"%PDF-"):
-            return self._pdf(plan, scan, stop)
         if scan.has_nul and is_large:
             raise not_text(plan.subject, scan.head, looked_at.st_size)
         if scan.has_nul or not (scan.is_utf_8 or is_large):
+            if is_pdf(scan.head):
+                with self._workspace.open(plan.path) as (file, looked_at):
+                    return self._pdf(plan, file, scan.head, looked_at.st_size, stop)
             if (media_type := image_type(scan.head)) is not None:
                 return self._image(plan, media_type, scan.head, looked_at.st_size)
             return self._look_as_a_whole(plan, looked_at)
+        if not is_large and not scan.has_line_feed and b"\r" in scan.head.rstrip(b"\r"):
+            return self._look_as_a_whole(plan, looked_at)  # lines that end in a lone CR
         text = "\n".join([scan.window.render(), *([] if scan.is_utf_8 else [_STRAY])])
         state = scan.state(plan.path)
         return ToolResult(text, file_states=() if state is None else (state,))
@@ -129,12 +135,11 @@ class Read(Tool[ReadParams, ReadPlan]):
         text = f"{plan.subject} is {kind_of(data)}, {len(data):,} bytes. It is shown below."
         return ToolResult(text, images=(Image(plan.subject, media_type, blob, len(data)),))
 
-    def _pdf(self, plan: ReadPlan, scan: FileScan, stop: asyncio.Event) -> ToolResult:
-        with self._workspace.open(plan.path) as (file, looked_at):
-            try:
-                return ToolResult(pdf_text(file, plan.first, plan.count, stop, command=self._pdf_command))
-            except PdfUnreadable as error:
-                raise not_text(plan.subject, scan.head, looked_at.st_size, str(error)) from error
+    def _pdf(self, plan: ReadPlan, file: FileIO, head: bytes, size: int, stop: asyncio.Event) -> ToolResult:
+        try:
+            return ToolResult(pdf_text(file, plan.first, plan.count, stop, command=self._pdf_command))
+        except PdfUnreadable as error:
+            raise not_text(plan.subject, head, size, str(error)) from error
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
         content = Content((self._workspace.read(plan.path, DECODED_BYTES_MAX),), plan.subject)
@@ -142,7 +147,9 @@ class Read(Tool[ReadParams, ReadPlan]):
         content = content if known is None else replace(content, known=known)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
-            (content.readable, _encoding_note(content.encoding)) if notebook is None else (notebook.encode(), NOTE)
+            (content.readable, _encoding_note(content.encoding))
+            if notebook is None
+            else (notebook.encode("utf-8", "replace"), NOTE)
         )
         window = LineWindow(plan.first, plan.count)
         window.feed(text)
@@ -152,6 +159,7 @@ class Read(Tool[ReadParams, ReadPlan]):
         return ToolResult("\n".join(filter(None, [window.render(), note])), file_states=(state,))
 
 
+_HEAD_BYTES = 1024
 _UNSEEN = "This model is not known to see images; the user can let it with MYCODEAGENT_IMAGES=yes."
 _TOO_LARGE = f"An image above {IMAGE_BYTES_MAX:,} bytes cannot be shown: make a smaller copy with a command (Bash)."
 _NOT_KEPT = "It cannot be shown, since it cannot be kept: it holds the API key, or there is no room."

@@ -53,7 +53,7 @@ class ToolRegistry:
             message = f"There is no tool {name[:100]!r}. The tools are {', '.join(self._tools)}."
             raise CallRefused(ErrorCode.UNKNOWN_TOOL, message)
         try:
-            arguments = _object_from(arguments_json)
+            arguments = _without_nulls(_object_from(arguments_json), tool)
             params: ToolParams = tool.params.model_validate(arguments)
         except ValidationError as error:
             raise _wrong_call(tool, _sentence(error)) from error
@@ -78,6 +78,12 @@ def _object_from(text: str) -> dict[str, Json]:
     except UnicodeEncodeError as error:
         raise ValueError("a text holds half a character, a lone surrogate") from error
     return value
+
+
+def _without_nulls(arguments: dict[str, Json], tool: AnyTool) -> dict[str, Json]:
+    """Some models write null for what they leave out."""
+    required = {field.alias or name for name, field in tool.params.model_fields.items() if field.is_required()}
+    return {name: value for name, value in arguments.items() if value is not None or name in required}
 
 
 def _refuse_constant(name: str) -> float:

@@ -1,5 +1,7 @@
 """Finding and replacing text between line ends that are LF or CRLF, also mixed, none of which an edit may disturb.
 
+A text without any LF may have the lone CR of old Macs instead.
+
 Everything here is UTF-8, or the bytes of an encoding that extends ASCII.
 """
 
@@ -13,12 +15,14 @@ _ANY_LINE_END = rb"(?:\r\n|(?<!\r)\n)"  # never the second half of one
 
 
 def occurrences(data: bytes, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:
-    """Where a text stands, as (start, end) in bytes: each of its line breaks matches LF and CRLF.
+    """Where a text stands, as (start, end) in bytes: each of its line breaks matches what the data has.
 
     A text that holds a carriage return itself means exactly its bytes.
     """
     needle = old.encode()
-    if "\n" not in old or "\r" in old or b"\r" not in data:
+    if "\r" not in old and is_cr_only(data):
+        needle = needle.replace(b"\n", b"\r")
+    if b"\n" not in needle or "\r" in old or b"\r" not in data:
         start = data.find(needle)
         while start >= 0:
             yield start, start + len(needle)
@@ -32,12 +36,14 @@ def occurrences(data: bytes, old: str, *, overlapping: bool) -> Iterator[tuple[i
 
 
 def with_line_ends(new: str, data: bytes, start: int, end: int) -> bytes:
-    """The bytes to put in place of `data[start:end]` for a text whose line breaks are LF.
+    """The bytes to put in place of `data[start:end]` for a text, whose own line breaks may be LF or CRLF.
 
     Lines that it shares with the end of what was there keep their line ends; the others take those of their place or,
     where it had none, of the neighbourhood.
     """
-    lines = new.encode().split(b"\n")
+    if is_cr_only(data):
+        return new.replace("\r\n", "\n").encode().replace(b"\n", b"\r")
+    lines = new.replace("\r\n", "\n").encode().split(b"\n")
     *before, last = data[start:end].split(b"\n")
     ends = [b"\r\n" if line.endswith(b"\r") else b"\n" for line in before]
     shared = _shared_tail(lines, [line.removesuffix(b"\r") for line in before] + [last])
@@ -50,9 +56,14 @@ def with_line_ends(new: str, data: bytes, start: int, end: int) -> bytes:
     return bytes(out)
 
 
-def is_all_crlf(data: bytes) -> bool:
-    """Whether every line of a file that has lines ends in CRLF."""
-    return b"\n" in data and data.count(b"\n") == data.count(b"\r\n")
+def is_cr_only(data: bytes) -> bool:
+    """Whether lines end in a lone CR."""
+    return b"\n" not in data and b"\r" in data
+
+
+def line_number(data: bytes, position: int) -> int:
+    """The number of the line, from 1, that a position is in."""
+    return data.count(b"\r" if is_cr_only(data) else b"\n", 0, position) + 1
 
 
 def _line_end_near(data: bytes, start: int, end: int) -> bytes:

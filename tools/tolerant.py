@@ -16,7 +16,7 @@ from itertools import takewhile
 _SINGLE_QUOTES, _DOUBLE_QUOTES = "‘’‚‛′＇", "“”„‟″＂"
 _VARIANT = re.compile(
     r"\r\n"  # a line end
-    r"|[ \t]+(?=\r?\n|\Z)"  # trailing spaces
+    r"|(?<![ \t])[ \t]++(?=\r?\n|\Z)"  # trailing spaces; looked for once in a run, however long it is
     f"|[{_SINGLE_QUOTES}{_DOUBLE_QUOTES}]"
     r"|[^\W\d_][\u0300-\u036f\u3099\u309a]+"  # a letter and its combining marks
     r"|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"  # a Korean syllable in its parts
@@ -37,8 +37,20 @@ class Place:
     how: str
 
 
+class SeveralPlaces(Exception):
+    """More than one place fits; `starts` says where, in characters."""
+
+    def __init__(self, starts: list[int]) -> None:
+        super().__init__(starts)
+        self.starts = starts
+
+
 def tolerant_place(text: str, old: str, new: str) -> Place | None:
-    """The only place that fits `old` in one of the two ways; None when there is none or more than one."""
+    """The only place that fits `old` in one of the two ways; None when there is none.
+
+    Raises:
+        SeveralPlaces: there is more than one.
+    """
     new = new.replace("\r\n", "\n")
     return _loose_place(text, old, new) or _shifted_place(text, old.replace("\r\n", "\n"), new)
 
@@ -92,8 +104,10 @@ def _loose_place(text: str, old: str, new: str) -> Place | None:
     found = [
         at for at in _finds(plain.text, wanted) if not ends_line or plain.text[at + len(wanted) :][:1] in ("", "\n")
     ]
-    if len(found) != 1:
+    if not found:
         return None
+    if len(found) > 1:
+        raise SeveralPlaces([plain.start(at) for at in found])
     start, end = plain.start(found[0]), plain.end(found[0] + len(wanted))
     there = text[start:end].replace("\r\n", "\n")
     return Place(start, end, _with_what_stays(there, old.replace("\r\n", "\n"), new), LOOSELY)
@@ -141,8 +155,10 @@ def _shifted_place(text: str, old: str, new: str) -> Place | None:
     bare = olds[anchor].strip()
     starts = [index - anchor for index, line in enumerate(lines) if line.strip() == bare and index >= anchor]
     fits = [(at, shift) for at in starts if (shift := _shift(lines[at : at + len(olds)], olds))]
-    if len(fits) != 1:
+    if not fits:
         return None
+    if len(fits) > 1:
+        raise SeveralPlaces([sum(len(line) + 1 for line in lines[:at]) for at, _ in fits])
     (at, (deeper, space)), count = fits[0], len(olds)
     news = [_shifted(line, deeper, space) for line in new.split("\n")]
     if None in news:

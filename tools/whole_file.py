@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,9 @@ from tools.regular_file import holds, refuse_special, state_of
 PRIVATE_FILE = 0o600
 NEW_FILE = 0o666  # the system takes the umask away
 NEW_DIRECTORY = 0o777
+
+_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602  # FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of Linux
+_CHATTR_FLAGS = 0x0080C0CF  # s u c S d A j t C; i and a keep a file from being replaced at all
 
 Link = Callable[[Path, Path], None]
 
@@ -191,15 +197,16 @@ def _settle(disk: Disk, directory: Path, temp: Path) -> str:
 
 
 def _copy_attributes(disk: Disk, model: Path, fd: int, shown: str) -> None:
-    """Owner first (changing it clears mode bits), then extended attributes (ACLs among them), then the mode."""
+    """Owner first (changing it clears mode bits), then attributes (ACLs among them), then the mode."""
     wanted, made = model.lstat(), os.fstat(fd)
     try:
         if (wanted.st_uid, wanted.st_gid) != (made.st_uid, made.st_gid):
             os.fchown(fd, wanted.st_uid, wanted.st_gid)
         if hasattr(os, "listxattr"):
             _copy_extended_attributes(model, fd)
+        _copy_inode_flags(model, fd)
     except OSError as error:
-        reason = f"its owner or extended attributes cannot be kept ({error.strerror})"
+        reason = f"its owner or attributes cannot be kept ({error.strerror})"
         raise _refused(shown, reason) from error
     disk.chmod(fd, stat.S_IMODE(wanted.st_mode))
 
@@ -217,6 +224,29 @@ def _copy_extended_attributes(model: Path, fd: int) -> None:
             os.setxattr(fd, name, value)
     for name in made.keys() - wanted.keys():  # what the directory's default ACL gave
         os.removexattr(fd, name)
+
+
+def _copy_inode_flags(model: Path, fd: int) -> None:
+    """What `chattr` sets, where there is such a thing. Raises OSError."""
+    source = os.open(model, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        wanted, made = _inode_flags(source), _inode_flags(fd)
+    finally:
+        os.close(source)
+    change = (wanted ^ made) & _CHATTR_FLAGS
+    if change:
+        fcntl.ioctl(fd, _SET_FLAGS, struct.pack("l", made ^ change))
+
+
+def _inode_flags(fd: int) -> int:
+    if sys.platform != "linux":
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, _GET_FLAGS, bytes(8))[:4], sys.byteorder)
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM):
+            return 0  # a file system without them
+        raise
 
 
 def _may_give(found: os.stat_result) -> bool:

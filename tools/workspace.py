@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -19,7 +20,7 @@ from pathlib import Path
 from tools.base import CallRefused, ErrorCode, FileState
 from tools.content import Content
 from tools.limits import NAME_BYTES_MAX
-from tools.path_text import path_to_text, text_to_path
+from tools.path_text import is_unfit, path_to_text, text_to_path
 from tools.regular_file import chunks, digest, holds, refusal, regular_file
 from tools.whole_file import (
     Disk,
@@ -78,12 +79,17 @@ class Workspace:
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, "The path holds half a character.") from error
         if "\0" in str(wanted):
             raise CallRefused(ErrorCode.INVALID_ARGUMENTS, "A path cannot hold a NUL byte.")
+        if file_path.startswith("file://"):
+            raise CallRefused(ErrorCode.INVALID_ARGUMENTS, f"{file_path[:200]} is an address. Give a path.")
         path = Path(os.path.realpath(self.root / wanted))
         self._refuse_outside(path, file_path)
         try:
             path.lstat()
         except FileNotFoundError:
-            return path
+            if is_unfit(file_path):
+                message = f"There is no {file_path[:200]!r}. A new name with such characters is written as $'...'."
+                raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message) from None
+            return _composed_otherwise(path) or path
         except OSError as error:
             if error.errno == errno.ENOTDIR:
                 return path
@@ -120,14 +126,15 @@ class Workspace:
         shown = self.display(path)
         with self.open(path) as (file, looked_at):
             parts, size = [], 0
+            if looked_at.st_size > bytes_max:
+                raise _too_large(shown, bytes_max)
             if 0 < looked_at.st_size <= bytes_max:
                 parts = [file.read(looked_at.st_size) or b""]
                 size = len(parts[0])
             for chunk in chunks(file, shown):
                 size += len(chunk)
                 if size > bytes_max:
-                    message = f"{shown} is larger than {bytes_max:,} bytes. Use a command (Bash) for it."
-                    raise CallRefused(ErrorCode.REFUSED, message)
+                    raise _too_large(shown, bytes_max)
                 parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -254,3 +261,14 @@ class Workspace:
             return ""  # a directory that may not be listed
         close = get_close_matches(path.name[:NAME_BYTES_MAX], names, n=3)
         return " Did you mean " + ", ".join(self.display(parent / name) for name in close) + "?" if close else ""
+
+
+def _too_large(shown: str, bytes_max: int) -> CallRefused:
+    message = f"{shown} is larger than {bytes_max:,} bytes. Use a command (Bash) for it."
+    return CallRefused(ErrorCode.REFUSED, message)
+
+
+def _composed_otherwise(path: Path) -> Path | None:
+    """The file of the same name in another Unicode composition, which looks the same; None when there is none."""
+    forms = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    return next((other for other in forms if other != path and other.is_file()), None)

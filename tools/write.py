@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from pydantic import Field
 
 from tools.base import ToolParams, ToolResult
 from tools.content import Content, of_text
-from tools.file_change import FileChange, FileChangeTool
-from tools.text_file import is_all_crlf
+from tools.file_change import FileChange, FileChangeTool, refuse_directory_name
+from tools.text_file import with_line_ends
 
 
 class WriteParams(ToolParams):
@@ -18,23 +20,27 @@ class WriteParams(ToolParams):
 class Write(FileChangeTool[WriteParams]):
     name = "Write"
     description = (
-        "Write a whole file. An existing file must have been read; for small changes use Edit. Encoding, byte-order "
-        "mark and, when all lines end in it, CRLF are kept."
+        "Write a whole file. An existing file must have been read; for small changes use Edit. Its encoding, "
+        "byte-order mark and line ends are kept."
     )
     params = WriteParams
 
     def look(self, params: WriteParams) -> FileChange:
         path = self._workspace.resolve(params.file_path)
-        shown, state = self._workspace.display(path), self._workspace.state(path)
-        if state is None:
+        refuse_directory_name(params.file_path)
+        shown = self._workspace.display(path)
+        if not os.path.lexists(path):
             return self.change(path, None, of_text(params.content, shown), f"Created {shown}.")
         before = self.content(path)
         if before.data != params.content.encode():  # what is no text may be given once more, but not replaced
             after = in_the_form_of(before, params.content)
             if after.data != before.data:
                 return self.change(path, self.known_content(path), after, f"Wrote {shown}.")
-        self._read_cache.remember(state)  # the model has just given this content
-        done = ToolResult(f"{shown} has this content already.", file_states=(state,))
+        state = self._workspace.state(path)
+        states = (state,) if state is not None and state.sha256 == before.sha256 else ()
+        for known in states:
+            self._read_cache.remember(known)  # the model has just given this content
+        done = ToolResult(f"{shown} has this content already.", file_states=states)
         return FileChange(shown, nothing_to_do=done, path=path, before=before, after=before, summary="")
 
 
@@ -44,9 +50,9 @@ def in_the_form_of(before: Content, text: str) -> Content:
     Raises:
         CallRefused: NOT_TEXT, or REFUSED (the encoding cannot express it).
     """
-    if is_all_crlf(before.body) and "\r" not in text:
-        text = text.replace("\n", "\r\n")
     if before.encoding.mark:
         text = text.removeprefix("\ufeff")
     before.require_expressible(text)
-    return before.with_body(text.encode())
+    body = before.body
+    keeps_ends = b"\r" in body and "\r" not in text
+    return before.with_body(with_line_ends(text, body, 0, len(body)) if keeps_ends else text.encode())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from agent.permissions import Answer, Question
 from agent.terminal.paint import Paint, diff_start
-from agent.terminal.printable import printable
+from agent.terminal.printable import unmasked
 
 PREVIEW_LINES_MAX = 60
 
@@ -55,10 +55,10 @@ class TerminalApprover:
         return True
 
     def _shown(self, question: Question) -> str:
-        lines = printable(question.preview).split("\n") if question.preview else [printable(question.subject)]
+        lines = unmasked(question.preview or question.subject).split("\n")
         more = len(lines) - PREVIEW_LINES_MAX
         shown = lines[:PREVIEW_LINES_MAX]
         is_diff = diff_start(shown) == 0
         body = self._paint.diff(shown) if is_diff else "".join(f"  {line}\n" for line in shown)
         rest = f"  … {more} more lines\n" if more > 0 else ""
-        return f"{question.tool_name} {printable(question.subject)}\n{body}{rest}"
+        return f"{question.tool_name} {unmasked(question.subject)}\n{body}{rest}"

@@ -9,6 +9,15 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
+# What turns the direction of text around, or takes no room: in a question it could hide what is asked.
+_MASK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def unmasked(text: str) -> str:
+    """The text with every character that steers a screen, or hides, written out as an escape."""
+    return _MASK.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def printable(text: str) -> str:
     """The text without escape sequences and control characters; tabs and newlines stay."""
     if _CONTROL.search(text) is None:

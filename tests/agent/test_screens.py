@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.permissions import Answer, Question
 from agent.recovery.investigate import Investigated
 from agent.recovery.policies import Choice
 from agent.state import RunResult, Usage
+from agent.terminal.approve import TerminalApprover
 from agent.terminal.clock import clock_time
 from agent.terminal.commands import Command, Decision, parse_command, parse_decision
 from agent.terminal.faults import explain
+from agent.terminal.paint import Paint
 from agent.terminal.recovery_screen import (
     action_lines,
     damage_lines,
@@ -146,6 +150,22 @@ def test_what_was_decided_and_all_that_is_known() -> None:
 )
 def test_the_subject_of_a_call_is_one_line(arguments: str | None, subject: str) -> None:
     assert subject_of(arguments) == subject
+
+
+def test_nothing_in_a_question_is_hidden() -> None:
+    """A carriage return, a turn of direction or a space without width could make one command look like another."""
+    shown: list[str] = []
+    approver = TerminalApprover(Paint(lambda: 80, color=False), shown.append)
+
+    async def ask() -> None:
+        question = Question("Bash", "rm -rf x\rsafe", "rm -rf x\rsafe\n\u202etxt.exe\u200b \x1b[1A\tend", target="x")
+        asked = asyncio.ensure_future(approver.ask(question))
+        await asyncio.sleep(0)
+        assert approver.take("n")
+        assert await asked is Answer.DENIED
+
+    asyncio.run(ask())
+    assert shown == ["Bash rm -rf x\\rsafe\n  rm -rf x\\rsafe\n  \\u202etxt.exe\\u200b \\x1b[1A\tend\n"]
 
 
 def test_a_draft_is_shown_from_its_end() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from itertools import takewhile
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.checkout import CHECKOUT
 from tests.tools.files_kit import Files
 from tools.base import CallRefused, ErrorCode, ToolResult
 from tools.tolerant import LOOSELY
@@ -46,7 +49,10 @@ def edited(files: Files, content: bytes, old: str, new: str, replace_all: bool =
         (b"a\nb\r\nc\nd\r\n", "a\nb\nc\nd\n", "X\nb\nc\nd\n", b"X\nb\r\nc\nd\r\n"),
         (b"a\r\nb\nc\n", "b\nc\n", "", b"a\r\n"),
         (b"a\r\nb\r\n", "\nb", "", b"a\r\n"),
-        (b"a\nb\n", "a\n", "a\r\n", b"a\r\nb\n"),
+        (b"a\nb\n", "a", "x\r\ny", b"x\ny\nb\n"),
+        (b"a\r\nb\r\n", "a\nb", 'a\np("\r")\nb', b'a\r\np("\r")\r\nb\r\n'),
+        (b"a\rb\rc\r", "b", "b1\nb2", b"a\rb1\rb2\rc\r"),
+        (b"a\rb\rc\r", "b\nc", "B\nC", b"a\rB\rC\r"),
         (BOM + b"first\nsecond\n", "first", "FIRST", BOM + b"FIRST\nsecond\n"),
         (b"a\nb", "b", "B", b"a\nB"),
         (b"a\rb\rc\n", "c", "C", b"a\rb\rC\n"),
@@ -66,9 +72,11 @@ def test_k14_only_the_edit_changes_and_new_lines_end_like_their_neighbours(
     [
         (b"aaa\n", "aa", "b", ErrorCode.NOT_UNIQUE),
         (b"a\nb\r\na\r\nb\n", "a\nb", "x", ErrorCode.NOT_UNIQUE),
+        (b"a\rb\ra\r", "a", "x", ErrorCode.NOT_UNIQUE),
         (b"abc\n", "xyz", "q", ErrorCode.NO_MATCH),
         (b"abc\n", "abc", "abc", ErrorCode.INVALID_ARGUMENTS),
         (b"a\r\nb\r\n", "a\r\nb", "a\nb", ErrorCode.INVALID_ARGUMENTS),
+        (b"a\nb\n", "a\n", "a\r\n", ErrorCode.INVALID_ARGUMENTS),
         (b"abc\n", "", "new", ErrorCode.REFUSED),
     ],
 )
@@ -270,8 +278,6 @@ def test_a_block_at_another_indentation_is_replaced_at_that_of_the_file(
 @pytest.mark.parametrize(
     ("content", "old", "new"),
     [
-        ("‘a’\n“a”\n’a’\n", "'a'", "b"),  # two places
-        ("  a\n  b\n    a\n    b\n", "a\nb\n", "x"),  # two indentations
         ("  a\n    b\n", "a\nb\n", "x"),  # not one and the same shift
         ("a\nb\n", "  a\n  b", "c"),  # new text stands further left than the shift
         ("x = 10\n", "x = 1 ", "y"),  # spaces at its end: the line must end there
@@ -279,6 +285,49 @@ def test_a_block_at_another_indentation_is_replaced_at_that_of_the_file(
 )
 def test_a_match_that_would_be_a_guess_is_none(files: Files, content: str, old: str, new: str) -> None:
     assert edited(files, content.encode(), old, new) == ErrorCode.NO_MATCH
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "lines"),
+    [
+        ("‘a’\n“a”\n’a’\n", "'a'", "1, 3"),
+        ("  a\n  b\n    a\n    b\n", "a\nb\n", "1, 3"),
+        ("it’s\n\nit’s\n", "it's", "1, 3"),
+    ],
+)
+def test_several_places_that_are_only_alike_are_named(files: Files, content: str, old: str, lines: str) -> None:
+    files.put("f.txt", content)
+    files.text("Read", file_path="f.txt")
+    code, message = files.refusal("Edit", file_path="f.txt", old_string=old, new_string="x", replace_all=True)
+    assert (code, f"2 places are like it except for white space, quotes or the like (line {lines})." in message) == (
+        ErrorCode.NOT_UNIQUE,
+        True,
+    )
+
+
+def test_long_runs_of_blanks_cost_no_more_than_other_text(files: Files) -> None:
+    """With a search that begins anew at each blank of a run, this takes a minute."""
+    files.put("f.txt", " " * 40_000 + "x\nfoo \n")
+    files.text("Read", file_path="f.txt")
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (20, 20)); "
+        "from tools.tolerant import tolerant_place; print(tolerant_place(open(sys.argv[1]).read(), 'bar', 'y'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, files.root / "f.txt"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "None\n"
+
+
+def test_the_closest_place_is_found_far_down_in_a_long_file(files: Files) -> None:
+    lines = [f"value_{number} = compute(alpha, {number})" for number in range(20_000)]
+    lines[15_000] = "    the_place = where_it_really_is(one, two)"
+    files.put("f.py", "\n".join(lines))
+    files.text("Read", file_path="f.py")
+    _, message = files.refusal(
+        "Edit", file_path="f.py", old_string="the_place = where_it_realy_is(one, two)", new_string="x"
+    )
+    assert "The closest place begins at line 15001" in message
 
 
 # -- whatever the bytes are

@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -365,6 +366,46 @@ def test_a_new_file_where_the_file_system_has_no_hard_links(tmp_path: Path) -> N
     assert ((tmp_path / "f.txt").read_text(), files.names()) == ("ours\n", {"f.txt"})
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("foo.py\n", "A new name with such characters is written as $'...'."),
+        ("file:///tmp/foo.py", "is an address. Give a path."),
+        ("newdir/", "names a directory"),
+    ],
+)
+def test_a_slip_in_a_path_makes_no_odd_name(tmp_path: Path, path: str, words: str) -> None:
+    files = Files(tmp_path)
+    code, message = files.refusal("Write", file_path=path, content="x\n")
+    assert (code, words in message, files.names()) == (ErrorCode.INVALID_ARGUMENTS, True, set())
+    files.text("Write", file_path="$'two\\nlines'", content="x\n")
+    assert files.names() == {"two\nlines"}
+
+
+def test_a_name_is_found_in_either_unicode_composition(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.put("cafe\u0301.txt", "one\n")
+    files.text("Read", file_path="caf\u00e9.txt")
+    files.text("Write", file_path="caf\u00e9.txt", content="two\n")
+    assert files.names() == {"cafe\u0301.txt"}
+
+
+@pytest.mark.parametrize("tool", ["Edit", "Write"])
+def test_a_file_too_large_to_be_changed_is_refused_before_it_is_read(tmp_path: Path, tool: str) -> None:
+    files = Files(tmp_path)
+    with files.put("huge", "x").open("r+b") as file:
+        file.truncate(5 * 1024**3)
+    given = {"content": "y"} if tool == "Write" else {"old_string": "x", "new_string": "y"}
+    tracemalloc.start()
+    try:
+        code, message = files.refusal(tool, file_path="huge", **given)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (code, "is larger than" in message) == (ErrorCode.REFUSED, True)
+    assert peak < 20 * 1024**2
+
+
 def test_k19_a_file_that_was_never_read_is_not_overwritten(tmp_path: Path) -> None:
     files = Files(tmp_path)
     path = files.put("f.txt", "one\n")
@@ -384,7 +425,9 @@ def test_a_write_of_the_same_content_changes_nothing_and_counts_as_read(tmp_path
     ("before", "given", "after"),
     [
         (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"),
-        (b"a\r\nb\n", "x\ny\n", b"x\ny\n"),
+        (b"a\r\nb\n", "x\ny\n", b"x\r\ny\n"),
+        (b"a\r\nb\nc\r\n", "a\nb\nx\nc\n", b"a\r\nb\nx\r\nc\r\n"),
+        (b"a\rb\r", "x\ny\nz\n", b"x\ry\rz\r"),
         (b"a\r\nb\r\n", "x\r\ny\n", b"x\r\ny\n"),
         (b"\xef\xbb\xbfa\n", "x\n", b"\xef\xbb\xbfx\n"),
         (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
@@ -480,6 +523,19 @@ def give_away(path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of another owner")
     os.chown(path, OTHER_ID, OTHER_ID)
+
+
+def test_k16_flags_of_the_inode_are_kept(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.put("f.txt", "one\n")
+    set_flags = subprocess.run(["chattr", "+dA", path], check=False, capture_output=True, text=True)
+    if set_flags.returncode:
+        pytest.skip(f"no such flags here: {set_flags.stderr.strip()}")
+    files.text("Read", file_path="f.txt")
+    before = subprocess.check_output(["lsattr", path], text=True)
+    assert {"A", "d"} < set(before.split()[0])
+    files.text("Edit", file_path="f.txt", old_string="one", new_string="two")
+    assert subprocess.check_output(["lsattr", path], text=True) == before
 
 
 def test_k16_a_foreign_owner_is_kept_by_root(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.files_kit import Files
+from tests.tools.pdf_file import pdf
 from tools.base import ErrorCode, FileState, Image, ToolResult
 from tools.limits import IMAGE_BYTES_MAX
 from tools.line_count import start_near_end
@@ -121,13 +122,14 @@ def test_an_interrupted_count_leaves_no_process(tmp_path: Path) -> None:
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\2\x80\0\0\1\xe0\x08\6\0\0\0"
 GIF = b"GIF89a\x10\0\x20\0\xf0"
 JPEG = b"\xff\xd8\xff\xe0\0\4ab\xff\xc0\0\x11\x08\1\xe0\2\x80\3"
-WEBP = b"RIFF\x10\0\0\0WEBPVP8 \0\0\0\0"
+WEBP = b"RIFF\x16\0\0\0WEBPVP8L\x0a\0\0\0\x2f\x0f\xc0\x07\0" + bytes(5)
 
 
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (b"%PDF-1.7\n\xff\xfe", "a PDF document, 11 bytes"),
+        (PNG[:10], "a PNG image, 10 bytes"),
+        (PNG[:16] + bytes(8) + PNG[24:], "a PNG image of 0 x 0 pixels, 29 bytes"),
         (b"II*\0\x08\0", "a TIFF image, 6 bytes"),
         (b"\0\1", "binary data, 2 bytes"),
         (b"\xff\xfe\0\xd8", "damaged UTF-16 text, 4 bytes"),
@@ -143,10 +145,9 @@ def test_what_is_not_text_is_named_by_kind_and_size(files: Files, content: bytes
 
 IMAGES = [
     (PNG, "a PNG image of 640 x 480 pixels, 29 bytes", "image/png"),
-    (PNG[:10], "a PNG image, 10 bytes", "image/png"),
     (GIF, "a GIF image of 16 x 32 pixels, 11 bytes", "image/gif"),
     (JPEG, "a JPEG image of 640 x 480 pixels, 18 bytes", "image/jpeg"),
-    (WEBP, "a WebP image, 20 bytes", "image/webp"),
+    (WEBP, "a WebP image of 16 x 32 pixels, 30 bytes", "image/webp"),
 ]
 
 
@@ -312,3 +313,29 @@ def test_k05_any_name_can_be_read_by_the_text_that_shows_it(files: Files, name: 
     assert shown.encode().decode() == shown
     assert files.text("Read", file_path=shown) == "     1\there"
     assert files.text("Glob", pattern="*") == shown
+
+
+def test_lines_that_end_in_a_lone_carriage_return_are_lines(files: Files) -> None:
+    files.put("mac.txt", b"one\rtwo\rthree\r")
+    assert files.text("Read", file_path="mac.txt", offset=2, limit=1) == (
+        "     2\ttwo\n(Lines 2 to 2 of 3, 1 more after them: read on with offset=3.)"
+    )
+    done = files.text("Edit", file_path="mac.txt", old_string="two", new_string="2\n2b")
+    assert done.split("\n")[3:] == ["@@ -1,3 +1,4 @@", " one", "-two", "+2", "+2b", " three"]
+    assert files.refusal("Edit", file_path="mac.txt", old_string="e", new_string="x")[1].startswith(
+        "old_string occurs 3 times in mac.txt (line 1, 4)."
+    )
+
+
+def test_a_notebook_with_half_a_character_is_shown(files: Files) -> None:
+    notebook = {"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = '\ud83d'", "outputs": []}]}
+    files.put("n.ipynb", json.dumps(notebook))
+    assert files.text("Read", file_path="n.ipynb").split("\n")[1] == "     2\tx = '?'"
+
+
+def test_a_huge_pdf_and_what_is_one_by_its_content_alone_are_read_as_pdf(files: Files) -> None:
+    with files.put("huge.pdf", "%PDF-1.7\n").open("r+b") as file:
+        file.truncate(5 * 1024**3)
+    assert "Its text cannot be read" in files.refusal("Read", file_path="huge.pdf")[1]
+    files.put("paper", b"\r\n" + pdf("Hello"))
+    assert "     2\tHello\n" in files.text("Read", file_path="paper")

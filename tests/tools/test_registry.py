@@ -88,7 +88,7 @@ def test_a_definition_is_compact(registry: ToolRegistry) -> None:
         ),
         (
             "Grep",
-            '{"pattern": "x", "-i": true, "-A": "3", "glob": null}',
+            '{"pattern": "x", "-i": true, "-A": "3", "glob": null, "-n": null, "path": null}',
             GrepParams.model_validate({"pattern": "x", "ignore_case": True, "after": 3}),
         ),
     ],
