@@ -1,6 +1,6 @@
 """A stand-in for the program, to test the kit: writes records at known places, starts a child, and waits to be ended.
 
-stand_in.py <steps> [child]    writes so many records of a session, then waits for a line of input
+stand_in.py <steps> [child] [deaf]    writes so many records of a session, then waits for lines of input, or signals
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def main() -> None:
             time.sleep(0.002)
     print("ready", flush=True)
     print("to the side", file=sys.stderr, flush=True)
+    if "deaf" in words:
+        signal.pause()
     for line in sys.stdin:
         print(f"heard {line.strip()}", flush=True)
         if line.strip() == "end":

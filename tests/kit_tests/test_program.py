@@ -94,7 +94,7 @@ def test_a_terminal_answers_the_question_for_the_cursor(program: NewProgram) -> 
 
 
 def test_a_terminal_that_hangs_up_sends_sighup(user: Program) -> None:
-    terminal = user.terminal("1")
+    terminal = user.terminal("1", "deaf")  # who reads may see the end of the input before the signal comes
     terminal.wait_for("ready")
     terminal.hang_up()
     assert terminal.wait_exit() == -signal.SIGHUP
