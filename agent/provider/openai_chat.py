@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent.errors import FailureKind, ModelFailure
-from agent.provider.base import Chunk, ModelRequest
+from agent.provider.base import ChatMessage, Chunk, ModelRequest
 from agent.provider.failures import Service, asks_for_wait_s, failure_of_error, web_page
 from agent.provider.sight import has_images, without_images
 from agent.provider.sse import EventTooLong, SseEvent, SseParser
@@ -68,7 +68,9 @@ class OpenAIChatProvider:
         self._client: openai.AsyncOpenAI | None = None
         self._building = threading.Lock()
         self._asks_for_usage = True  # until a service says that it does not know `stream_options`
-        self._takes_images = True  # until a service says that it does not, or not these
+        self._takes_images = True  # until a service says that it does not
+        self._refused: list[ChatMessage] = []  # whose images it did not take
+        self._in_doubt = False  # the newest of them is refused, and no request has succeeded since
         self._limit_name = "max_tokens"  # until a service says that it wants `max_completion_tokens`
 
     @property
@@ -121,7 +123,9 @@ class OpenAIChatProvider:
 
     async def _send(self, request: ModelRequest) -> httpx.Response:
         try:
-            return await self._post(request)
+            response = await self._post(request)
+            self._in_doubt = False
+            return response
         except ModelFailure as failure:
             if not self._can_adapt(failure, request):
                 raise
@@ -142,7 +146,7 @@ class OpenAIChatProvider:
             )
 
     def _body(self, request: ModelRequest) -> bytes:
-        messages = request.messages if self._takes_images else [without_images(one) for one in request.messages]
+        messages = request.messages if not self._refused else [self._bearable(one) for one in request.messages]
         encoded = [message.encoded for message in messages]
         body: dict[str, object] = {"model": request.model, "messages": encoded, "stream": True}
         if self._asks_for_usage:
@@ -170,8 +174,7 @@ class OpenAIChatProvider:
 
     def _can_adapt(self, failure: ModelFailure, request: ModelRequest) -> bool:
         """True when the request can be sent again in another dialect, which is then remembered."""
-        if self._takes_images and _is_about_images(failure) and any(map(has_images, request.messages)):
-            self._takes_images = False  # else one bad image would end the session: every request holds it
+        if _is_about_images(failure) and self._give_up_images(request):
             return True
         if failure.status not in {400, 422}:
             return False
@@ -182,6 +185,24 @@ class OpenAIChatProvider:
             self._limit_name = "max_completion_tokens"
             return True
         return False
+
+    def _give_up_images(self, request: ModelRequest) -> bool:
+        """Leave out the newest images, and when that was not enough all of them; False when there are none left.
+
+        One bad image would end the session otherwise, since every later request holds it.
+        """
+        sent = [message for message in request.messages if self._takes_images and has_images(self._bearable(message))]
+        if not sent:
+            return False
+        self._takes_images = not self._in_doubt
+        self._in_doubt = True
+        self._refused.append(sent[-1])
+        return True
+
+    def _bearable(self, message: ChatMessage) -> ChatMessage:
+        """The message as this service takes it."""
+        refused = not self._takes_images or any(message is one for one in self._refused)
+        return without_images(message) if refused else message
 
     # -- the answer
 

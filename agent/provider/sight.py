@@ -9,7 +9,7 @@ import re
 
 from agent.provider.base import ChatMessage
 
-_LEFT_OUT = "[The images are left out: the service does not take them.]"
+_LEFT_OUT = "[Left out: the service did not take it.]"
 
 # Families whose members take images, as of November 2026; MYCODEAGENT_IMAGES decides where this is wrong.
 _FAMILIES = (

@@ -153,10 +153,33 @@ def test_a_service_that_refuses_images_is_asked_without_them_from_then_on(status
     refusal = page(status, {"error": {"message": words}})
     results, server = exchange(refusal, GOOD, GOOD, request=ModelRequest("m", PICTURED, []), times=2)
     assert results == [HELLO, HELLO]
-    plain = "[Images: a.png]\n[The images are left out: the service does not take them.]"
+    plain = "[Images: a.png]\n[Left out: the service did not take it.]"
     bodies = [sent.body["messages"] for sent in server.requests]
     without = [PICTURED[0], {"role": "user", "content": plain}]
     assert bodies == [PICTURED, without, without]
+
+
+def pictured(name: str) -> ChatMessage:
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{name}=="}}
+    return ChatMessage(role="user", content=[{"type": "text", "text": name}, part])
+
+
+def shown_in(body: Mapping[str, object]) -> list[str]:
+    """The names of the images that a request holds."""
+    messages = body["messages"]
+    assert isinstance(messages, list)
+    return [message["content"][0]["text"] for message in messages if isinstance(message["content"], list)]
+
+
+def test_the_newest_image_is_left_out_first_and_all_when_that_does_not_help() -> None:
+    refusal = page(400, {"error": {"message": "Could not process image"}})
+    request = ModelRequest("m", [pictured(name) for name in ("a", "b", "c")], [])
+    results, server = exchange(refusal, GOOD, GOOD, request=request, times=2)
+    assert results == [HELLO] * 2
+    assert [shown_in(sent.body) for sent in server.requests] == [["a", "b", "c"], ["a", "b"], ["a", "b"]]
+    results, server = exchange(refusal, refusal, GOOD, GOOD, request=request, times=2)
+    assert results == [HELLO] * 2
+    assert [shown_in(sent.body) for sent in server.requests] == [["a", "b", "c"], ["a", "b"], [], []]
 
 
 def test_a_refusal_that_speaks_of_images_is_told_where_none_were_sent() -> None:
