@@ -34,6 +34,7 @@ class LineWindow:
         self._length = 0  # and how long it is so far
         self._lines: list[_Line] = []
         self._begun = line > 1
+        self._at_end = True
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
@@ -55,8 +56,9 @@ class LineWindow:
             self._end_line()
             position = end + 1
 
-    def close(self) -> None:
-        """The content ends here."""
+    def close(self, *, at_end: bool = True) -> None:
+        """The content ends here; or, not `at_end`, more of it follows that nobody looked at."""
+        self._at_end = at_end
         if self._length and self._first <= self._line < self._after:
             self._end_line()
         elif self._length:
@@ -137,7 +139,9 @@ class LineWindow:
         if len(long_lines) > _LONG_LINES_NAMED_MAX:
             yield f"(Lines cut in the same way besides: {len(long_lines) - _LONG_LINES_NAMED_MAX}.)"
         first, last = self._lines[0].number, self._lines[-1].number
-        if len(self._lines) < self.lines_total:
+        if not self._at_end:
+            yield f"(Lines {first} to {last}: read on with offset={last + 1}.)"
+        elif len(self._lines) < self.lines_total:
             left = self.lines_total - last
             rest = f", {left} more after them: read on with offset={last + 1}" if left else ""
             yield f"(Lines {first} to {last} of {self.lines_total}{rest}.)"

@@ -63,7 +63,7 @@ def pdf_text(
                 cut = why
     if not done:
         raise PdfUnreadable(f"Its text cannot be read: {cut or 'it has no pages'}.")
-    window.close()
+    window.close(at_end=done == pages)
     notes = [window.render()]
     if cut:
         notes.append(f"(After page {done} of {pages} nothing more can be read: {cut}.)")

@@ -51,7 +51,7 @@ def test_a_long_pdf_is_read_as_far_as_it_is_wanted(files: Files) -> None:
     files.put("long.pdf", pdf(*["\n".join(["x"] * 50)] * 60))
     assert files.text("Read", file_path="long.pdf").split("\n")[-4:] == [
         "  2000\tx",
-        "(Lines 1 to 2000 of 2040, 40 more after them: read on with offset=2001.)",
+        "(Lines 1 to 2000: read on with offset=2001.)",
         "(These are lines of the pages 1 to 40; 20 more pages follow.)",
         SHOWN,
     ]
@@ -127,8 +127,8 @@ def read_with(tmp_path: Path, code: str, stop: asyncio.Event | None = None, seco
 )
 def test_the_pages_before_an_early_end_are_shown(tmp_path: Path, ends: str, why: str) -> None:
     shown = read_with(tmp_path, PAGE + ends, seconds_max=2)
-    note = f"(After page 1 of 3 nothing more can be read: {why}.)"
-    assert shown.split("\n") == ["     1\t--- page 1 of 3", "     2\tone", note, SHOWN]
+    notes = ["(Lines 1 to 2: read on with offset=3.)", f"(After page 1 of 3 nothing more can be read: {why}.)"]
+    assert shown.split("\n") == ["     1\t--- page 1 of 3", "     2\tone", *notes, SHOWN]
     assert children() == ""
 
 
