@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.wildcards import path_expression, tokens
+
 _FILES = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")  # the first that has something to say decides
 _RULE_BYTES_MAX = 1024 * 1024  # a longer file is no list of rules
 
@@ -72,34 +74,7 @@ def _rule(line: str) -> _Rule | None:
     if "/" not in pattern:
         pattern = f"**/{pattern}"
     try:
-        return _Rule(re.compile(_expression(pattern.removeprefix("/")), re.DOTALL), brings_back, directories_only)
-    except re.error:
+        expression = path_expression(tokens(pattern.removeprefix("/")), visible=False)
+    except ValueError:
         return None
-
-
-def _expression(pattern: str) -> str:
-    out, position = [], 0
-    while position < len(pattern):
-        rest = pattern[position:]
-        piece, length = _piece(rest, position == 0 or pattern[position - 1] == "/")
-        out.append(piece)
-        position += length
-    return "".join(out)
-
-
-def _piece(rest: str, name_begins: bool) -> tuple[str, int]:
-    """The expression for what a pattern begins with, and how long that is."""
-    if name_begins and rest.startswith("**/"):
-        return "(?:[^/]+/)*", 3
-    if name_begins and rest == "**":
-        return ".+", 2
-    if rest[0] == "*":
-        return "[^/]*", len(rest) - len(rest.lstrip("*"))
-    if rest[0] == "?":
-        return "[^/]", 1
-    if rest[0] == "[" and (found := re.match(r"\[([!^]?)(\]?[^\]]*)\]", rest)):
-        inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", found[2])
-        return f"(?!/)[{'^' if found[1] else ''}{inside}]", found.end()
-    if rest[0] == "\\" and len(rest) > 1:
-        return re.escape(rest[1]), 2
-    return re.escape(rest[0]), 1
+    return _Rule(re.compile(expression, re.DOTALL), brings_back, directories_only)
