@@ -91,7 +91,7 @@ class Grep(Tool[GrepParams, GrepPlan]):
             compile_glob(glob)
         where, name = (path, ".") if is_directory else (path.parent, path.name)
         codecs = _legacy_codecs(params.pattern) if is_directory else ()
-        last = None if is_directory or params.pattern.isascii() else await asyncio.to_thread(self._codec, path)
+        last = None if is_directory else await asyncio.to_thread(self._codec, path)
         subject = f"{params.pattern} in {self._workspace.display(path)}"
         return GrepPlan(subject, where=where, name=name, glob=glob, codecs=(*codecs, last), params=params)
 

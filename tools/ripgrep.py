@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tools.limits import SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
+from tools.regex_text import with_stray_bytes
 from tools.search import Consume, Form, Lines, Query, SearchEnd
 
 T = TypeVar("T")
@@ -22,7 +23,14 @@ _COMPLAINT_BYTES_MAX = 1_000
 _COMPLAINT_LINES_MAX = 20
 _ALWAYS = ("--no-config", "--color=never", "--no-require-git")  # .gitignore counts outside of repositories too
 _ENVIRONMENT = ("PATH", "HOME", "XDG_CONFIG_HOME", "LANG", "LC_ALL")  # what finds git's own ignore file; no keys
-_LABELS = {"gbk": "gbk", "gb18030": "gb18030", "cp1252": "windows-1252", "latin-1": "windows-1252"}  # by codec
+_LABELS = {  # by codec
+    "gbk": "gbk",
+    "gb18030": "gb18030",
+    "cp1252": "windows-1252",
+    "latin-1": "windows-1252",
+    "utf-16-le": "utf-16le",
+    "utf-16-be": "utf-16be",
+}
 _UNREADABLE = re.compile(r"\(os error \d+\)$")
 
 
@@ -106,7 +114,8 @@ def _arguments(query: Query) -> list[str]:
             arguments += ["--count-matches", "--with-filename", "--null"]
         case Form.LINES:
             arguments += ["--json", f"--before-context={query.before}", f"--after-context={query.after}"]
-    return [*arguments, "-e", query.pattern, "--", "./" if query.name == "." else f"./{query.name}"]
+    pattern = with_stray_bytes(query.pattern) if query.codec is None else query.pattern
+    return [*arguments, "-e", pattern, "--", "./" if query.name == "." else f"./{query.name}"]
 
 
 async def _pump(process: Process, consume: Consume, complaints: Complaints, bytes_max: int) -> str:

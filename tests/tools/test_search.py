@@ -218,6 +218,25 @@ def test_a_word_is_found_in_every_encoding_of_a_tree_and_counted_once(files: Fil
     assert files.code("Grep", pattern="(größe") == ErrorCode.INVALID_ARGUMENTS
 
 
+@pytest.mark.parametrize("pattern", [r"printf\(.*\);", r'printf\("[^"]*', r"printf\(\S+ .*;$", r"printf\(\D+;"])
+def test_an_ascii_pattern_runs_over_the_letters_of_other_encodings(files: Files, pattern: str) -> None:
+    western, chinese = 'int größe;\nprintf("déjà vu");\n', '// 第一行是中文的注释\nprintf("变量 的");\n'
+    for codec in ("latin-1", "utf-8"):
+        files.put(f"{codec}.c", western.encode(codec))
+    files.put("gbk.c", chinese.encode("gbk"))
+    shown = ['gbk.c:2:printf("变量 的");', *[f'{codec}.c:2:printf("déjà vu");' for codec in ("latin-1", "utf-8")]]
+    assert files.text("Grep", pattern=pattern, output_mode="content").split("\n") == shown
+
+
+@pytest.mark.parametrize("codec", ["latin-1", "gbk", "utf-16-le", "utf-16-be", "utf-16"])
+def test_a_named_file_is_searched_in_its_encoding(files: Files, codec: str) -> None:
+    text = "// 第一行是中文的注释\nint 变量; // needle\n" if codec == "gbk" else "char größe;\nint été; // needle\n"
+    files.put("f.c", text.encode(codec))
+    line = text.split("\n")[1]
+    for pattern in (r"^int \w+;", r"int .{2,3}; // needle", "needle$"):
+        assert files.text("Grep", pattern=pattern, path="f.c", output_mode="content") == f"f.c:2:{line}"
+
+
 def test_the_bound_is_one_of_bytes_and_the_rest_is_counted(files: Files) -> None:
     files.put("many.txt", "".join(f"{i:04d} " + "x" * 94 + "\n" for i in range(1, 3001)))
     result = files.text("Grep", pattern="x", output_mode="content")
