@@ -12,6 +12,8 @@ _ASCII_LEFT_OUT = re.compile(
     r"\[\^\]?(?:[^\\\[\]\x80-\U0010ffff]|\[:[a-z]+:\]|\\(?:[sdnrtfva]|x[0-7][0-9A-Fa-f]|[^\w\x80-\U0010ffff]))*\]",
     re.ASCII,
 )
+_RETURN = re.compile(r"\r|\\(?:r|x0[dD]|[xuU]\{0*[dD]\}|u000[dD]|U0000000[dD])")
+_LINE_ENDS = {"$": r"(?:(?=\r)|(?<!\r)(?=\n)|\Z)", "^": r"(?:^|(?<=\r)(?!\n))"}
 
 
 def tokens(pattern: str) -> list[str]:
@@ -45,6 +47,24 @@ def with_stray_bytes(pattern: str) -> str:
         f"(?:{token}|{_STRAY_BYTE})" if after in ("*", "+") and _takes_all_beyond_ascii(token) else token
         for token, after in pairs
     )
+
+
+def asks_for_returns(pattern: str) -> bool:
+    """Whether the pattern itself looks for carriage returns, which then are no part of a line's end."""
+    try:
+        found = tokens(pattern)
+    except ValueError:
+        return False
+    return any(_RETURN.search(token) for token in found if not token.startswith("[^"))
+
+
+def with_line_ends(pattern: str) -> str:
+    """A pattern for Python's `re` whose `^` and `$` know line ends with a carriage return, as those of Rust can."""
+    try:
+        found = tokens(pattern)
+    except ValueError:
+        return pattern  # Python will say what is wrong
+    return "".join(_LINE_ENDS.get(token, token) for token in found)
 
 
 def _takes_all_beyond_ascii(token: str) -> bool:

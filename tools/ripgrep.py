@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tools.limits import SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
-from tools.regex_text import with_stray_bytes
+from tools.regex_text import asks_for_returns, with_stray_bytes
 from tools.search import Consume, Form, Lines, Query, SearchEnd
 
 T = TypeVar("T")
@@ -103,6 +103,7 @@ def _arguments(query: Query) -> list[str]:
     if query.form is Form.NAMES:
         return [*arguments, "--files", "--null", "--sortr=modified"]
     arguments += ["--ignore-case"] if query.ignore_case else []
+    arguments += [] if asks_for_returns(query.pattern) else ["--crlf"]
     arguments += ["--multiline", "--multiline-dotall"] if query.multiline else []
     if query.file_glob is not None:  # as a file type and not by --glob, which would bring ignored files back in
         arguments += ["--type-add", f"wanted:{query.file_glob}", "--type", "wanted"]

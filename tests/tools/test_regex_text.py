@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.regex_text import tokens, with_stray_bytes
+from tools.regex_text import asks_for_returns, tokens, with_line_ends, with_stray_bytes
 from tools.ripgrep import find_ripgrep
 
 BYTE = r"(?-u:[\x80-\xFF])"
@@ -62,6 +63,24 @@ def test_a_stray_byte_ends_a_match_only_without_the_change() -> None:
 def test_in_utf_8_the_same_is_found(text: str, pattern: list[str]) -> None:
     before = "".join(pattern)
     assert found(with_stray_bytes(before), text.encode()) == found(before, text.encode())
+
+
+@pytest.mark.parametrize("pattern", [r"a\r", "a\r", r"\x0D", r"\x{d}", r"\u{000D}", r"\u000d", r"[a\r]", r"\r?$"])
+def test_what_asks_for_carriage_returns(pattern: str) -> None:
+    assert asks_for_returns(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["r", r"\\r", r"[^\r\n]*", r"\n", "[", r"\x{d0}"])
+def test_what_does_not_ask_for_carriage_returns(pattern: str) -> None:
+    assert not asks_for_returns(pattern)
+
+
+def test_the_line_ends_of_a_pattern_for_python() -> None:
+    text = "a\r\n\rb\n\nc"
+    ends, begins = (re.compile(with_line_ends(pattern), re.MULTILINE) for pattern in ("$", "^"))
+    assert [found.start() for found in ends.finditer(text)] == [1, 3, 5, 6, 8]
+    assert [found.start() for found in begins.finditer(text)] == [0, 3, 4, 6, 7]
+    assert [with_line_ends(pattern) for pattern in (r"\$[$^]\^", "[")] == [r"\$[$^]\^", "["]
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,21 @@ def test_a_named_file_is_searched_in_its_encoding(files: Files, codec: str) -> N
         assert files.text("Grep", pattern=pattern, path="f.c", output_mode="content") == f"f.c:2:{line}"
 
 
+@pytest.mark.parametrize("multiline", [False, True])
+def test_a_carriage_return_before_a_line_break_is_no_part_of_its_line(files: Files, multiline: bool) -> None:
+    files.put("f.sh", "if x\r\nfi\r\n\r\nxfi fi\n" + "y" * 600 + "fi\r\n")
+
+    def found(pattern: str, mode: str = "content") -> list[str]:
+        return files.text("Grep", pattern=pattern, output_mode=mode, multiline=multiline).split("\n")
+
+    long = "f.sh:5:[column 601 of 602; cut] …" + "y" * 200 + "fi"
+    assert found("fi$") == ["f.sh:2:fi", "f.sh:4:xfi fi", long]
+    assert found("^fi$") == ["f.sh:2:fi"]
+    assert found("^$") == ["f.sh:3:"]
+    assert found("fi$", "count") == ["f.sh:3", "(In total 3, in files: 1.)"]
+    assert [line[:8] for line in found("\\r$")] == ["f.sh:1:i", "f.sh:2:f", "f.sh:3:", "f.sh:5:["]
+
+
 def test_the_bound_is_one_of_bytes_and_the_rest_is_counted(files: Files) -> None:
     files.put("many.txt", "".join(f"{i:04d} " + "x" * 94 + "\n" for i in range(1, 3001)))
     result = files.text("Grep", pattern="x", output_mode="content")
@@ -366,10 +381,30 @@ def test_both_engines_leave_out_the_same(paths: set[str], rules: dict[str, list[
     assert found[0] == found[1]
 
 
-@settings(max_examples=40)
+PATTERNS = [
+    "a",
+    "a.b",
+    "^a",
+    "b$",
+    "a+",
+    "é",
+    "[ab]\\n",
+    "a|b",
+    "\\bb",
+    "A",
+    "a\\s+b",
+    "^b$",
+    "a$|^b",
+    "[^a]b",
+    "a[^b]",
+]
+PATTERNS += ["a\\r", "a\\r$", "[^\\r]b", "b.*$", "\\s", "^", "^$"]
+
+
+@settings(max_examples=60)
 @given(
-    text=st.text(st.sampled_from("ab\n\r é"), max_size=40),
-    pattern=st.sampled_from(["a", "a.b", "^a", "b$", "a+", "é", "[ab]\\n", "a|b", "\\bb", "A", "a\\s+b"]),
+    text=st.text(st.sampled_from("ab\n\r é"), max_size=40).filter(lambda text: not text.endswith("\r")),
+    pattern=st.sampled_from(PATTERNS),
     multiline=st.booleans(),
     around=st.integers(0, 2),
     mode=st.sampled_from(["content", "count", "files_with_matches"]),
