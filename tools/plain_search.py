@@ -22,7 +22,7 @@ from tools.base import CallRefused
 from tools.glob_pattern import compile_glob
 from tools.ignore_rules import IgnoreRules
 from tools.limits import CHANGE_BYTES_MAX, SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
-from tools.regex_text import asks_for_returns, with_line_ends
+from tools.regex_text import asks_for_returns, for_python
 from tools.regular_file import chunks, regular_file
 from tools.search import Consume, Form, Query, SearchEnd
 
@@ -158,8 +158,8 @@ class _Searcher:
         flags = re.IGNORECASE if query.ignore_case else re.NOFLAG
         flags |= re.DOTALL | re.MULTILINE if query.multiline else re.NOFLAG
         self._returns_end_lines = not asks_for_returns(query.pattern)
-        is_rewritten = query.multiline and self._returns_end_lines
-        self._pattern = re.compile(with_line_ends(query.pattern) if is_rewritten else query.pattern, flags)
+        line_ends = query.multiline and self._returns_end_lines
+        self._pattern = re.compile(for_python(query.pattern, line_ends=line_ends), flags)
 
     def records(self, name: bytes, data: bytes, *, named: bool) -> Iterator[bytes]:
         """The records of one file. What holds a NUL byte is searched only when it was named."""

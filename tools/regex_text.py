@@ -13,6 +13,7 @@ _ASCII_LEFT_OUT = re.compile(
     re.ASCII,
 )
 _RETURN = re.compile(r"\r|\\(?:r|x0[dD]|[xuU]\{0*[dD]\}|u000[dD]|U0000000[dD])")
+_SET_OF_SETS = re.compile(r"\[|&&|--|~~|\|\|")  # Python keeps these for sets, and warns of them
 _LINE_ENDS = {"$": r"(?:(?=\r)|(?<!\r)(?=\n)|\Z)", "^": r"(?:^|(?<=\r)(?!\n))"}
 
 
@@ -58,17 +59,27 @@ def asks_for_returns(pattern: str) -> bool:
     return any(_RETURN.search(token) for token in found if not token.startswith("[^"))
 
 
-def with_line_ends(pattern: str) -> str:
-    """A pattern for Python's `re` whose `^` and `$` know line ends with a carriage return, as those of Rust can."""
+def for_python(pattern: str, *, line_ends: bool) -> str:
+    """The pattern for Python's `re`. With `line_ends`, its `^` and `$` know those with a carriage return, as in Rust.
+
+    Raises re.error: it cannot be read as in Rust.
+    """
     try:
         found = tokens(pattern)
-    except ValueError:
-        return pattern  # Python will say what is wrong
-    return "".join(_LINE_ENDS.get(token, token) for token in found)
+    except ValueError as error:
+        raise re.error(str(error)) from error
+    if any(token.startswith("[") and _SET_OF_SETS.search(_inside(token)) for token in found):
+        raise re.error("classes within classes ([[:alpha:]], &&, --, ~~) need ripgrep, which is not installed")
+    return "".join(_LINE_ENDS.get(token, token) for token in found) if line_ends else pattern
 
 
 def _takes_all_beyond_ascii(token: str) -> bool:
     return token in (".", "\\S", "\\D") or _ASCII_LEFT_OUT.fullmatch(token) is not None
+
+
+def _inside(token: str) -> str:
+    """A class without its brackets and its escapes."""
+    return re.sub(r"\\.", "", token[1:-1], flags=re.DOTALL)
 
 
 def _class_end(pattern: str, at: int) -> int:

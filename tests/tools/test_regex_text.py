@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import warnings
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.regex_text import asks_for_returns, tokens, with_line_ends, with_stray_bytes
+from tools.regex_text import asks_for_returns, for_python, tokens, with_stray_bytes
 from tools.ripgrep import find_ripgrep
 
 BYTE = r"(?-u:[\x80-\xFF])"
@@ -77,10 +78,23 @@ def test_what_does_not_ask_for_carriage_returns(pattern: str) -> None:
 
 def test_the_line_ends_of_a_pattern_for_python() -> None:
     text = "a\r\n\rb\n\nc"
-    ends, begins = (re.compile(with_line_ends(pattern), re.MULTILINE) for pattern in ("$", "^"))
+    ends, begins = (re.compile(for_python(pattern, line_ends=True), re.MULTILINE) for pattern in ("$", "^"))
     assert [found.start() for found in ends.finditer(text)] == [1, 3, 5, 6, 8]
     assert [found.start() for found in begins.finditer(text)] == [0, 3, 4, 6, 7]
-    assert [with_line_ends(pattern) for pattern in (r"\$[$^]\^", "[")] == [r"\$[$^]\^", "["]
+    assert for_python(r"\$[$^]\^", line_ends=True) == r"\$[$^]\^"
+    assert for_python("^a$", line_ends=False) == "^a$"
+
+
+@pytest.mark.parametrize("pattern", ["[[:digit:]]+", "[a-z&&[^b]]", "[^a--b]", "[a~~b]", "[a||b]", "[a[b]c]", "[a"])
+def test_what_python_would_read_as_something_else_is_refused_without_a_warning(pattern: str) -> None:
+    with warnings.catch_warnings(), pytest.raises(re.error):
+        warnings.simplefilter("error")
+        re.compile(for_python(pattern, line_ends=False))
+
+
+@pytest.mark.parametrize("pattern", [r"[\[\]]", "[]&-]", "[a|b]", r"[\-\-]"])
+def test_what_python_reads_as_rust_does_is_kept(pattern: str) -> None:
+    assert for_python(pattern, line_ends=False) == pattern
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,15 @@ def test_a_bad_pattern_is_answered_in_words(files: Files, pattern: str, words: s
     assert "\n" not in message
 
 
+def test_a_class_within_a_class_is_searched_or_refused_in_words(files: Files, engine: Search) -> None:
+    files.put("a.txt", "x1\n")
+    for pattern in ("[[:digit:]]+", "[a-z&&[^b]]"):
+        if engine is ripgrep:
+            assert files.text("Grep", pattern=pattern) == "a.txt"
+        else:
+            assert "need ripgrep, which is not installed" in files.refusal("Grep", pattern=pattern)[1]
+
+
 def test_k05_odd_names_and_bytes_are_text_in_every_form(files: Files) -> None:
     for name in (b"bad\xff.txt", b"two\nlines.txt"):
         (files.root / os.fsdecode(name)).write_bytes(b"needle \xff\0\n" if b"bad" in name else b"needle\n")
