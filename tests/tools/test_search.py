@@ -162,6 +162,39 @@ def test_a_glob_of_grep_never_brings_ignored_files_back(files: Files, repository
     }
 
 
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_rule(files: Files) -> None:
+    fill(files, "a.txt", "b.txt", "c.txt", "x\x0cb.txt")
+    files.put(".gitignore", "a.txt\r\nx\x0cb.txt\r\n".encode("utf-8-sig"))
+    assert files.text("Grep", pattern="needle") == "b.txt\nc.txt"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"HOME/.config/git/ignore": "*.log\n/d/a.txt\n"},
+        {"XDG/git/ignore": "*.log\n/d/a.txt\n"},
+        {"HOME/.gitconfig": "[core]\n\texcludesFile = ~/mine\n", "HOME/mine": "*.log\n/d/a.txt\n"},
+        {"XDG/git/config": '[core]\nexcludesfile="/mine"\n', "XDG/git/ignore": "a.txt\n"},
+    ],
+)
+def test_the_rules_of_the_user_count_but_less_than_all_others(
+    files: Files, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = files.root.parent
+    for name, content in settings.items():
+        path = outside / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content.replace("/mine", str(outside / "mine")) if "XDG" in name else content)
+    (outside / "mine").write_text("*.log\n/d/a.txt\n")
+    monkeypatch.setenv("HOME", str(outside / "HOME"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if any(name.startswith("XDG") for name in settings):
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(outside / "XDG"))
+    fill(files, "a.txt", "a.log", "d/a.txt", "d/a.log", "d/b.log", "d/d/a.txt")
+    files.put("d/.ignore", "!b.log\n")
+    assert files.text("Grep", pattern="needle") == "a.txt\nd/b.log\nd/d/a.txt"
+
+
 def test_the_three_forms_of_a_result(files: Files) -> None:
     files.put("a.txt", "one\nNeedle two needle\nthree\nfour\nfive needle\n")
     files.put("b.txt", "no\r\nneedle\r\n")
