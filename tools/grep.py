@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from tools.workspace import Workspace
 CodecOf = Callable[[bytes], str | None]  # of the file with this path; None: UTF-8, or UTF-16 with a mark
 _LEGACY = {"gbk": "gb18030", "cp1252": "cp1252"}  # whose letters: what to read a whole tree in
 _FAMILIES = {"gbk": "gb18030", "gb18030": "gb18030", "latin-1": "cp1252", "cp1252": "cp1252"}
+# Not so: a colon, which ends the name of a file type, ? and most classes, which are of bytes, braces nested or empty.
+_SAME_IN_RIPGREP = re.compile(r"(?:[^:?\[\]{},\\]|\[[A-Za-z0-9]+\]|\{[^:?\[\]{},\\]+(?:,[^:?\[\]{},\\]+)*\})*")
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
@@ -190,9 +193,9 @@ def _query(plan: GrepPlan, codec: str | None) -> Query:
 
 
 def _file_glob(glob: str | None) -> str | None:
-    """What the name alone must fit; the whole pattern is checked on what is found."""
+    """What the name alone must fit, if ripgrep reads that as we do; the whole pattern is checked on what is found."""
     name = (glob or "").rpartition("/")[2]
-    return None if name.strip("*") == "" or "}" in name.partition("{")[0] else name
+    return name if name.strip("*") and _SAME_IN_RIPGREP.fullmatch(name) else None
 
 
 def _bad_pattern(end: SearchEnd) -> str:

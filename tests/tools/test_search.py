@@ -195,6 +195,26 @@ def test_the_rules_of_the_user_count_but_less_than_all_others(
     assert files.text("Grep", pattern="needle") == "a.txt\nd/b.log\nd/d/a.txt"
 
 
+@pytest.mark.parametrize(
+    ("glob", "names"),
+    [
+        ("a:*.txt", ["a:b.txt"]),
+        ("?.txt", ["a.txt", "é.txt"]),
+        ("[!b].txt", ["a.txt", "é.txt"]),
+        ("a{,b}.txt", ["a.txt", "ab.txt"]),
+        ("d/{e,f/{g,h}}", ["d/e", "d/f/g"]),
+        ("{a,b}}", ["a}"]),
+        ("{a,ab}.txt", ["a.txt", "ab.txt"]),
+        ("a,b", ["a,b"]),
+        ("\\a.txt", ["a.txt"]),
+    ],
+)
+def test_a_glob_of_grep_means_what_it_means_to_glob(files: Files, glob: str, names: list[str]) -> None:
+    fill(files, "a.txt", "ab.txt", "é.txt", "a:b.txt", "d/e", "d/f/g", "a}", "a,b")
+    assert files.text("Grep", pattern="needle", glob=glob).split("\n") == names
+    assert sorted(files.text("Glob", pattern=glob).split("\n")) == names
+
+
 def test_the_three_forms_of_a_result(files: Files) -> None:
     files.put("a.txt", "one\nNeedle two needle\nthree\nfour\nfive needle\n")
     files.put("b.txt", "no\r\nneedle\r\n")
