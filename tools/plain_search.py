@@ -10,7 +10,6 @@ import base64
 import codecs
 import os
 import re
-import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,6 +69,8 @@ class _Job:
             searcher = None if query.form is Form.NAMES else _Searcher(query)
         except re.error as error:
             return SearchEnd(2, (f"regex parse error: {error}",), 0, "")
+        if not os.access(self._where, os.X_OK):  # no process can be there, ripgrep neither
+            return SearchEnd(2, (), 1, "")
         for name in self._newest() if searcher is None else self._names():
             if self._given_up.is_set():
                 break
@@ -117,10 +118,9 @@ class _Job:
         while open_ and not self._given_up.is_set():
             below, rules = open_.pop()
             for entry in self._entries(below):
-                mode = entry.stat(follow_symlinks=False).st_mode
-                is_directory = stat.S_ISDIR(mode)
+                is_directory = entry.is_dir(follow_symlinks=False)
                 hidden = entry.name.startswith(".") and not query.hidden
-                if hidden or not (is_directory or stat.S_ISREG(mode)):
+                if hidden or not (is_directory or entry.is_file(follow_symlinks=False)):
                     continue
                 if rules.ignores(entry.path, is_directory=is_directory):
                     continue

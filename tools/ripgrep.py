@@ -68,17 +68,9 @@ async def ripgrep(
 
     It is ended when the bounds are reached, when `stop` is set, or when this call is cancelled.
     """
-    process = await asyncio.create_subprocess_exec(
-        find_ripgrep() or "rg",
-        *_ALWAYS,
-        *_arguments(query),
-        cwd=where,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-    )
+    process = await _start(query, where)
+    if process is None:
+        return SearchEnd(2, (), 1, "")
     complaints = Complaints()
     work = asyncio.ensure_future(_pump(process, consume, complaints, bytes_max))
     stopped = asyncio.ensure_future(stop.wait())
@@ -96,6 +88,26 @@ async def ripgrep(
         await _cancelled(stopped)
         await process.communicate()  # `wait` alone never returns while a full pipe is not read to its end
     return SearchEnd(process.returncode or 0, tuple(complaints.others), complaints.unreadable, cut)
+
+
+async def _start(query: Query, where: Path) -> Process | None:
+    """The program, at work in the directory; None when that may not be entered, or is gone."""
+    try:
+        return await asyncio.create_subprocess_exec(
+            find_ripgrep() or "rg",
+            *_ALWAYS,
+            *_arguments(query),
+            cwd=where,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) == where:
+            return None
+        raise
 
 
 def _arguments(query: Query) -> list[str]:

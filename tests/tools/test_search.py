@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -492,6 +493,44 @@ def test_places_that_cannot_be_read_are_counted(engine: Search) -> None:
         with as_another_user():
             told = [files.text(tool, pattern=pattern) for tool, pattern in (("Grep", "needle"), ("Glob", "*"))]
     assert told == ["a.txt\n(Places that could not be read: 1.)"] * 2
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o744])
+def test_a_closed_directory_that_path_names_is_a_place_that_could_not_be_read(engine: Search, mode: int) -> None:
+    with open_folder() as root:
+        files = Files(root, search=engine)
+        fill(files, "closed/b.txt")
+        (root / "closed").chmod(mode)
+        with as_another_user():
+            told = [files.text(tool, pattern="needle", path="closed") for tool in ("Grep", "Glob")]
+    note = "(Places that could not be read: 1.)"
+    assert told[0] == f"No match for needle.\n{note}"
+    assert told[1].split("\n")[1:] == [note]
+
+
+def test_files_in_a_directory_that_may_only_be_listed_are_places_that_could_not_be_read(engine: Search) -> None:
+    with open_folder() as root:
+        files = Files(root, search=engine)
+        fill(files, "listed/a.txt", "listed/b.txt")
+        (root / "listed").chmod(0o744)
+        with as_another_user():
+            told = files.text("Grep", pattern="needle")
+    assert told == "No match for needle.\n(Places that could not be read: 2.)"
+
+
+@pytest.mark.parametrize("path", ["d", "d/a.txt"])
+def test_what_vanishes_before_it_is_searched_is_a_place_that_could_not_be_read(files: Files, path: str) -> None:
+    fill(files, "d/a.txt")
+    found = files.call_late(lambda: shutil.rmtree(files.root / "d"), "Grep", pattern="needle", path=path)
+    assert isinstance(found, ToolResult)
+    assert found.text == "No match for needle.\n(Places that could not be read: 1.)"
+
+
+def test_a_directory_that_vanishes_before_its_names_are_listed_is_a_place_that_could_not_be_read(files: Files) -> None:
+    fill(files, "d/a.txt")
+    found = files.call_late(lambda: shutil.rmtree(files.root / "d"), "Glob", pattern="*", path="d")
+    assert isinstance(found, ToolResult)
+    assert found.text.split("\n")[1:] == ["(Places that could not be read: 1.)"]
 
 
 # -- searches that do not come to their end: ripgrep waits at a FIFO that nobody writes to
