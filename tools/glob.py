@@ -54,7 +54,7 @@ class Glob(Tool[GlobParams, GlobPlan]):
                 raise CallRefused(ErrorCode.REFUSED, f"{params.path} is a file. Give the directory to search in.")
         except OSError as error:
             raise refusal(error, params.path) from error
-        pattern = normal_form(params.pattern)
+        pattern = normal_form(params.pattern, where)
         compile_glob(pattern)
         return GlobPlan(f"{params.pattern} in {self._workspace.display(where)}", where=where, pattern=pattern)
 

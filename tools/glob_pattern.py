@@ -8,6 +8,7 @@ files back in.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tools.base import CallRefused, ErrorCode
 from tools.wildcards import path_expression, tokens
@@ -15,10 +16,13 @@ from tools.wildcards import path_expression, tokens
 _ALTERNATIVES_MAX = 500
 
 
-def normal_form(pattern: str) -> str:
+def normal_form(pattern: str, where: Path) -> str:
     """The pattern relative to where the search begins. Raises CallRefused: it leads elsewhere, or is empty."""
     if "\0" in pattern or not pattern:
         raise _invalid(pattern, "it is empty or holds a NUL byte")
+    start = f"{where}/".replace("//", "/")
+    if pattern.startswith(start):
+        pattern = f"./{pattern.removeprefix(start)}"
     if ".." in pattern.split("/") or pattern.startswith("/"):
         message = f"The pattern {pattern} leads out of where the search begins. Give path, and a pattern below it."
         raise CallRefused(ErrorCode.OUTSIDE_WORKSPACE, message)

@@ -89,10 +89,10 @@ class Grep(Tool[GrepParams, GrepPlan]):
         is_directory = stat.S_ISDIR(found.st_mode)
         if not is_directory:
             refuse_special(found, params.path)
-        glob = None if params.glob is None else normal_form(params.glob)
+        where, name = (path, ".") if is_directory else (path.parent, path.name)
+        glob = None if params.glob is None else normal_form(params.glob, where)
         if glob is not None:
             compile_glob(glob)
-        where, name = (path, ".") if is_directory else (path.parent, path.name)
         codecs = _legacy_codecs(params.pattern) if is_directory else ()
         last = None if is_directory else await asyncio.to_thread(self._codec, path)
         subject = f"{params.pattern} in {self._workspace.display(path)}"

@@ -23,6 +23,7 @@ from tools.ripgrep import ripgrep
 from tools.search import Form, Query, Search, SearchEnd
 from tools.verdict import Json
 
+HERE = Path("/somewhere")
 ENGINES = [ripgrep, plain_search]
 
 
@@ -66,7 +67,7 @@ def fill(files: Files, *names: str, content: str = "needle\n") -> None:
     ],
 )
 def test_what_a_pattern_means(pattern: str, fits: list[str], does_not: list[str]) -> None:
-    expression = compile_glob(normal_form(pattern))
+    expression = compile_glob(normal_form(pattern, HERE))
     assert [name for name in [*fits, *does_not] if expression.fullmatch(name)] == fits
 
 
@@ -589,5 +590,20 @@ def test_a_pattern_with_a_nul_byte_is_an_invalid_argument(files: Files) -> None:
 
 
 def test_a_pattern_without_a_slash_means_any_depth_and_one_that_begins_here_does_not() -> None:
-    forms = [normal_form(pattern) for pattern in ("*.py", "./*.py", "./", "a/*.py")]
+    forms = [normal_form(pattern, HERE) for pattern in ("*.py", "./*.py", "./", "a/*.py")]
     assert forms == ["**/*.py", "*.py", "**", "a/*.py"]
+
+
+def test_a_whole_path_below_where_the_search_begins_is_a_pattern_there(files: Files) -> None:
+    fill(files, "a.py", "d/b.py", "d/e/c.py")
+    for pattern, path, names in (
+        ("*.py", ".", ["a.py"]),
+        ("**/*.py", ".", ["a.py", "d/b.py", "d/e/c.py"]),
+        ("d/*.py", "d", ["d/b.py"]),
+        ("d/", "d", ["d/b.py", "d/e/c.py"]),
+    ):
+        whole = f"{files.root}/{pattern}"
+        assert sorted(files.text("Glob", pattern=whole, path=path).split("\n")) == names
+        assert files.text("Grep", pattern="needle", glob=whole, path=path).split("\n") == names
+    assert files.code("Glob", pattern=f"{files.root}/*.py", path="d") == ErrorCode.OUTSIDE_WORKSPACE
+    assert normal_form("/a/*.py", Path("/")) == "a/*.py"
