@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from tools import ignored
 from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content
 from tools.encoding import is_utf_8
@@ -101,19 +102,33 @@ class Grep(Tool[GrepParams, GrepPlan]):
     async def act(self, plan: GrepPlan, action: Action) -> ToolResult:
         codec_of = lru_cache(maxsize=1)(partial(self._codec_of, plan.where))
         collector = _collector(plan.params, codec_of)
+        end = await self._searched(plan, collector, codec_of, action, ignored_too=False)
+        is_again = not (collector.total or end.cut) and self._asks_for_ignored(plan)
+        if is_again:
+            end = await self._searched(plan, collector, codec_of, action, ignored_too=True)
+        if collector.total:
+            notes = [ignored.LOOKED_AT] if is_again else []
+            return ToolResult("\n".join([collector.render(plan.params.head_limit), *notes, *end.notes()]))
+        left_out = "" if is_again or plan.name != "." else f" {ignored.NOT_LOOKED_AT}"
+        return ToolResult("\n".join([f"No match for {plan.params.pattern}{left_out}.", *end.notes()]))
+
+    def _asks_for_ignored(self, plan: GrepPlan) -> bool:
+        return plan.name == "." and ignored.is_asked_for(self._workspace, plan.where)
+
+    async def _searched(
+        self, plan: GrepPlan, collector: Collector, codec_of: CodecOf, action: Action, *, ignored_too: bool
+    ) -> SearchEnd:
+        """Search in all encodings. Raises CallRefused (INVALID_ARGUMENTS)."""
         shown: set[bytes] = set()
         cut = ""
         for codec in plan.codecs:
+            query = replace(_query(plan, codec), ignored=ignored_too)
             show = self._show(plan, codec, codec_of, shown)
-            end = await self._search(_query(plan, codec), plan.where, collector.begin(show), action.stop)
+            end = await self._search(query, plan.where, collector.begin(show), action.stop)
             if end.exit_code == 2 and not collector.total and end.complaints:
                 raise CallRefused(ErrorCode.INVALID_ARGUMENTS, _bad_pattern(end))
             cut = cut or end.cut
-        end = replace(end, cut=cut)
-        if not collector.total:
-            text = f"No match for {plan.params.pattern}."
-            return ToolResult("\n".join([text, *end.notes()]))
-        return ToolResult("\n".join([collector.render(plan.params.head_limit), *end.notes()]))
+        return replace(end, cut=cut)
 
     def _codec(self, path: Path) -> str | None:
         """How to decode a file that is neither UTF-8 nor UTF-16."""

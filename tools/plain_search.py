@@ -114,7 +114,7 @@ class _Job:
             yield query.name
             return
         fits = None if query.file_glob is None else compile_glob(query.file_glob).fullmatch
-        open_ = [("", IgnoreRules.of(self._where))]
+        open_ = [("", None if query.ignored else IgnoreRules.of(self._where))]
         while open_ and not self._given_up.is_set():
             below, rules = open_.pop()
             for entry in self._entries(below):
@@ -122,10 +122,11 @@ class _Job:
                 hidden = entry.name.startswith(".") and not query.hidden
                 if hidden or not (is_directory or entry.is_file(follow_symlinks=False)):
                     continue
-                if rules.ignores(entry.path, is_directory=is_directory):
+                if rules is not None and rules.ignores(entry.path, is_directory=is_directory):
                     continue
                 if is_directory:
-                    open_.append((f"{below}{entry.name}/", IgnoreRules(Path(entry.path), rules)))
+                    inner = None if rules is None else IgnoreRules(Path(entry.path), rules)
+                    open_.append((f"{below}{entry.name}/", inner))
                 elif fits is None or fits(entry.name):
                     yield below + entry.name
 

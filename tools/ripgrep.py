@@ -112,6 +112,7 @@ async def _start(query: Query, where: Path) -> Process | None:
 
 def _arguments(query: Query) -> list[str]:
     arguments = ["--hidden"] if query.hidden else []
+    arguments += ["--no-ignore"] if query.ignored else []
     if query.form is Form.NAMES:
         return [*arguments, "--files", "--null", "--sortr=modified"]
     arguments += ["--ignore-case"] if query.ignore_case else []

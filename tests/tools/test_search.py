@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.tools.files_kit import Files, as_another_user, open_folder
 from tools.base import CallRefused, ErrorCode, ToolResult
 from tools.glob_pattern import compile_glob, normal_form
+from tools.ignored import LOOKED_AT, NOT_LOOKED_AT
 from tools.plain_search import plain_search
 from tools.ripgrep import ripgrep
 from tools.search import Form, Query, Search, SearchEnd
@@ -100,6 +101,7 @@ def test_paths_come_newest_first_without_hidden_ignored_and_special_ones(files: 
     assert files.text("Glob", pattern="*.md") == (
         "No file matches *.md in . (files that git ignores are not looked at)"
     )
+    assert files.text("Glob", pattern="*.md", path="d") == "No file matches *.md in d"
     assert files.code("Glob", pattern="*", path="old.txt") == ErrorCode.REFUSED
     assert files.code("Glob", pattern="*", path="nowhere") == ErrorCode.NOT_FOUND
 
@@ -142,6 +144,35 @@ def test_what_is_hidden_or_ignored_is_reached_by_a_path_or_a_pattern_that_names_
     assert files.text("Grep", pattern="needle", glob=".hidden/*") == ".hidden/c.txt"
     assert files.text("Glob", pattern="*", path="out") == "out/b.txt"
     assert files.text("Glob", pattern=".hidden/*") == ".hidden/c.txt"
+
+
+def test_a_directory_that_path_names_is_searched_for_ignored_files_when_there_are_no_others(files: Files) -> None:
+    fill(files, "build/a.txt", "build/.git/b.txt", "dist/d/c.txt", "logs/e.log", "src/f.txt", "src/g.log")
+    files.put(".gitignore", "build/*\n/dist/**\n*.log\n")
+    for path, name in (("build", "build/a.txt"), ("dist", "dist/d/c.txt"), ("dist/d", "dist/d/c.txt")):
+        assert files.text("Grep", pattern="needle", path=path) == f"{name}\n{LOOKED_AT}"
+        assert files.text("Glob", pattern="*", path=path) == f"{name}\n{LOOKED_AT}"
+    assert files.text("Glob", pattern="*.log", path="logs") == f"logs/e.log\n{LOOKED_AT}"
+    assert files.text("Grep", pattern="é|needle", path="logs", output_mode="count") == (
+        f"logs/e.log:1\n(In total 1, in files: 1.)\n{LOOKED_AT}"
+    )
+    assert files.text("Grep", pattern="needle", path="src") == "src/f.txt"
+    assert files.text("Grep", pattern="nowhere", path="build") == "No match for nowhere."
+    assert files.text("Grep", pattern="nowhere", path="build/a.txt") == "No match for nowhere."
+    assert files.text("Grep", pattern="needle", path="build", glob=".*") == "No match for needle."
+    assert files.text("Grep", pattern="needle", path="build/.git") == "build/.git/b.txt"
+    assert files.text("Grep", pattern="needle", glob="*.log") == f"No match for needle {NOT_LOOKED_AT}."
+
+
+def test_what_git_ignores_in_a_further_root_is_not_searched_there(tmp_path: Path, engine: Search) -> None:
+    for name in ("work", "more"):
+        (tmp_path / name).mkdir()
+    files = Files(tmp_path / "work", search=engine, extra_roots=[tmp_path / "more"])
+    for name, content in (("a.log", "needle\n"), (".gitignore", "*.log\n")):
+        (tmp_path / "more" / name).write_text(content)
+    more = str(tmp_path / "more")
+    assert files.text("Grep", pattern="needle", path=more) == f"No match for needle {NOT_LOOKED_AT}."
+    assert files.text("Glob", pattern="*", path=more) == f"No file matches * in {more} {NOT_LOOKED_AT}"
 
 
 @pytest.mark.parametrize("repository", [False, True])
@@ -239,7 +270,7 @@ def test_the_three_forms_of_a_result(files: Files) -> None:
     assert files.text("Grep", pattern="needle", output_mode="content", head_limit=1) == (
         "a.txt:2:Needle two needle\n(2 of 3 matches are left out.)"
     )
-    assert files.text("Grep", pattern="nowhere") == "No match for nowhere."
+    assert files.text("Grep", pattern="nowhere") == f"No match for nowhere {NOT_LOOKED_AT}."
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "gbk"])
@@ -333,7 +364,7 @@ def test_a_pattern_or_a_name_that_looks_like_an_option_is_none(files: Files) -> 
     assert files.text("Grep", pattern="--pre=touch P") == "--pre=touch P\n-n"
     assert files.text("Grep", pattern="--pre", path="-n") == "-n"
     assert files.text("Glob", pattern="-*") == "-n\n--pre=touch P"
-    assert files.text("Grep", pattern="-needle", output_mode="content") == "No match for -needle."
+    assert files.text("Grep", pattern="-needle", output_mode="content") == f"No match for -needle {NOT_LOOKED_AT}."
     assert not (files.root / "P").exists()
 
 
@@ -516,7 +547,7 @@ def test_files_in_a_directory_that_may_only_be_listed_are_places_that_could_not_
         (root / "listed").chmod(0o744)
         with as_another_user():
             told = files.text("Grep", pattern="needle")
-    assert told == "No match for needle.\n(Places that could not be read: 2.)"
+    assert told == f"No match for needle {NOT_LOOKED_AT}.\n(Places that could not be read: 2.)"
 
 
 @pytest.mark.parametrize("path", ["d", "d/a.txt"])
