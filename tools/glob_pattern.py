@@ -8,17 +8,21 @@ files back in.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tools.base import CallRefused, ErrorCode
+from tools.wildcards import path_expression, tokens
 
-_NAME = r"(?!\.)[^/]+"
-_DIRECTORIES = r"(?:(?!\.)[^/]+/)*"
+_ALTERNATIVES_MAX = 500
 
 
-def normal_form(pattern: str) -> str:
+def normal_form(pattern: str, where: Path) -> str:
     """The pattern relative to where the search begins. Raises CallRefused: it leads elsewhere, or is empty."""
     if "\0" in pattern or not pattern:
         raise _invalid(pattern, "it is empty or holds a NUL byte")
+    start = f"{where}/".replace("//", "/")
+    if pattern.startswith(start):
+        pattern = f"./{pattern.removeprefix(start)}"
     if ".." in pattern.split("/") or pattern.startswith("/"):
         message = f"The pattern {pattern} leads out of where the search begins. Give path, and a pattern below it."
         raise CallRefused(ErrorCode.OUTSIDE_WORKSPACE, message)
@@ -35,67 +39,36 @@ def names_hidden(pattern: str) -> bool:
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """A regular expression for whole relative paths. Raises CallRefused (INVALID_ARGUMENTS)."""
-    out: list[str] = []
-    position, name_begins = 0, True
-    braces: list[bool] = []  # of each open brace: whether a name begins where it stands
-    while position < len(pattern):
-        piece, length = _translate(pattern, position, bool(braces), name_begins)
-        out.append(piece)
-        position += length
-        match piece:
-            case "(?:":
-                braces.append(name_begins)
-            case "|":
-                name_begins = braces[-1]
-            case ")":
-                braces.pop()
-                name_begins = False
-            case _:
-                name_begins = pattern[position - 1] == "/"
-    if braces:
-        raise _invalid(pattern, "a { is not closed")
-    return re.compile("".join(out), re.DOTALL)
-
-
-def _translate(pattern: str, position: int, in_braces: bool, name_begins: bool) -> tuple[str, int]:
-    """The expression for what stands at a position, and how long that is."""
-    visible = r"(?!\.)" if name_begins else ""
-    rest = pattern[position:]
-    if name_begins and rest == "**":
-        return _DIRECTORIES + _NAME, 2
-    if name_begins and rest.startswith("**/"):
-        return _DIRECTORIES, 3
-    match rest[0]:
-        case "*":
-            return visible + "[^/]*", len(rest) - len(rest.lstrip("*"))
-        case "?":
-            return visible + "[^/]", 1
-        case "[":
-            piece, length = _character_class(pattern, rest)
-            return visible + piece, length
-        case "{":
-            return "(?:", 1
-        case "}" if in_braces:
-            return ")", 1
-        case "," if in_braces:
-            return "|", 1
-        case "\\" if len(rest) > 1:
-            return re.escape(rest[1]), 2
-        case character:
-            return re.escape(character), 1
-
-
-def _character_class(pattern: str, rest: str) -> tuple[str, int]:
-    found = re.match(r"\[([!^]?)(\]?[^\]]*)\]", rest, re.DOTALL)
-    if found is None:
-        raise _invalid(pattern, "a [ is not closed")
-    inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", found[2])
-    expression = f"(?!/)[{'^' if found[1] else ''}{inside}]"
     try:
-        re.compile(expression)
-    except re.error as error:
-        raise _invalid(pattern, f"[{found[2]}] is no set of characters") from error
-    return expression, found.end()
+        expressions = [path_expression(one, visible=True) for one in _without_braces(pattern)]
+    except ValueError as error:
+        raise _invalid(pattern, str(error)) from error
+    return re.compile("|".join(expressions), re.DOTALL)
+
+
+def _without_braces(pattern: str) -> list[list[str]]:
+    """The tokens of every pattern that the one with `{a,b}` stands for. Raises ValueError, in words for the model."""
+    open_: list[tuple[list[list[str]], list[list[str]]]] = []  # what stands before a brace, its alternatives so far
+    ways: list[list[str]] = [[]]
+    for token in tokens(pattern):
+        if token == "{":
+            open_.append((ways, []))
+            ways = [[]]
+        elif token == "," and open_:
+            open_[-1][1].extend(ways)
+            ways = [[]]
+        elif token == "}" and open_:
+            before, alternatives = open_.pop()
+            alternatives += ways
+            if len(before) * len(alternatives) > _ALTERNATIVES_MAX:
+                raise ValueError(f"its braces stand for more than {_ALTERNATIVES_MAX} patterns")
+            ways = [one + other for one in before for other in alternatives]
+        else:
+            for way in ways:
+                way.append(token)
+    if open_:
+        raise ValueError("a { is not closed")
+    return ways
 
 
 def _invalid(pattern: str, reason: str) -> CallRefused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from tools import ignored
 from tools.base import Action, CallRefused, ErrorCode, Plan, Tool, ToolParams, ToolResult
 from tools.content import Content
 from tools.encoding import is_utf_8
@@ -27,6 +29,8 @@ from tools.workspace import Workspace
 CodecOf = Callable[[bytes], str | None]  # of the file with this path; None: UTF-8, or UTF-16 with a mark
 _LEGACY = {"gbk": "gb18030", "cp1252": "cp1252"}  # whose letters: what to read a whole tree in
 _FAMILIES = {"gbk": "gb18030", "gb18030": "gb18030", "latin-1": "cp1252", "cp1252": "cp1252"}
+# Not so: a colon, which ends the name of a file type, ? and most classes, which are of bytes, braces nested or empty.
+_SAME_IN_RIPGREP = re.compile(r"(?:[^:?\[\]{},\\]|\[[A-Za-z0-9]+\]|\{[^:?\[\]{},\\]+(?:,[^:?\[\]{},\\]+)*\})*")
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
@@ -86,31 +90,45 @@ class Grep(Tool[GrepParams, GrepPlan]):
         is_directory = stat.S_ISDIR(found.st_mode)
         if not is_directory:
             refuse_special(found, params.path)
-        glob = None if params.glob is None else normal_form(params.glob)
+        where, name = (path, ".") if is_directory else (path.parent, path.name)
+        glob = None if params.glob is None else normal_form(params.glob, where)
         if glob is not None:
             compile_glob(glob)
-        where, name = (path, ".") if is_directory else (path.parent, path.name)
         codecs = _legacy_codecs(params.pattern) if is_directory else ()
-        last = None if is_directory or params.pattern.isascii() else await asyncio.to_thread(self._codec, path)
+        last = None if is_directory else await asyncio.to_thread(self._codec, path)
         subject = f"{params.pattern} in {self._workspace.display(path)}"
         return GrepPlan(subject, where=where, name=name, glob=glob, codecs=(*codecs, last), params=params)
 
     async def act(self, plan: GrepPlan, action: Action) -> ToolResult:
         codec_of = lru_cache(maxsize=1)(partial(self._codec_of, plan.where))
         collector = _collector(plan.params, codec_of)
+        end = await self._searched(plan, collector, codec_of, action, ignored_too=False)
+        is_again = not (collector.total or end.cut) and self._asks_for_ignored(plan)
+        if is_again:
+            end = await self._searched(plan, collector, codec_of, action, ignored_too=True)
+        if collector.total:
+            notes = [ignored.LOOKED_AT] if is_again else []
+            return ToolResult("\n".join([collector.render(plan.params.head_limit), *notes, *end.notes()]))
+        left_out = "" if is_again or plan.name != "." else f" {ignored.NOT_LOOKED_AT}"
+        return ToolResult("\n".join([f"No match for {plan.params.pattern}{left_out}.", *end.notes()]))
+
+    def _asks_for_ignored(self, plan: GrepPlan) -> bool:
+        return plan.name == "." and ignored.is_asked_for(self._workspace, plan.where)
+
+    async def _searched(
+        self, plan: GrepPlan, collector: Collector, codec_of: CodecOf, action: Action, *, ignored_too: bool
+    ) -> SearchEnd:
+        """Search in all encodings. Raises CallRefused (INVALID_ARGUMENTS)."""
         shown: set[bytes] = set()
         cut = ""
         for codec in plan.codecs:
+            query = replace(_query(plan, codec), ignored=ignored_too)
             show = self._show(plan, codec, codec_of, shown)
-            end = await self._search(_query(plan, codec), plan.where, collector.begin(show), action.stop)
+            end = await self._search(query, plan.where, collector.begin(show), action.stop)
             if end.exit_code == 2 and not collector.total and end.complaints:
                 raise CallRefused(ErrorCode.INVALID_ARGUMENTS, _bad_pattern(end))
             cut = cut or end.cut
-        end = replace(end, cut=cut)
-        if not collector.total:
-            text = f"No match for {plan.params.pattern}."
-            return ToolResult("\n".join([text, *end.notes()]))
-        return ToolResult("\n".join([collector.render(plan.params.head_limit), *end.notes()]))
+        return replace(end, cut=cut)
 
     def _codec(self, path: Path) -> str | None:
         """How to decode a file that is neither UTF-8 nor UTF-16."""
@@ -190,9 +208,9 @@ def _query(plan: GrepPlan, codec: str | None) -> Query:
 
 
 def _file_glob(glob: str | None) -> str | None:
-    """What the name alone must fit; the whole pattern is checked on what is found."""
+    """What the name alone must fit, if ripgrep reads that as we do; the whole pattern is checked on what is found."""
     name = (glob or "").rpartition("/")[2]
-    return None if name.strip("*") == "" or "}" in name.partition("{")[0] else name
+    return name if name.strip("*") and _SAME_IN_RIPGREP.fullmatch(name) else None
 
 
 def _bad_pattern(end: SearchEnd) -> str:

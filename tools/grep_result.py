@@ -129,22 +129,22 @@ class Matches(Collector):
             self._name = message.data.path.decoded()
             self._path, self._next_number = self._show(self._name), 0
         elif message.type in ("match", "context") and self._path is not None:
-            self._take_lines(self._path, message.data)
+            self._take_lines(self._path, message.data, is_match=message.type == "match")
 
     def note(self, missing: int) -> str:
         return f"({missing:,} of {self.total:,} matches are left out.)" if missing else ""
 
-    def _take_lines(self, path: str, data: _Data) -> None:
-        """A match is one line, or several with `multiline`; it counts once."""
+    def _take_lines(self, path: str, data: _Data, *, is_match: bool) -> None:
+        """A match is one line, or several with `multiline`; it counts once. It has no place at the end of all text."""
         number, position = data.line_number or 0, 0
         if self._context and self._next_number and number != self._next_number:
             self.keep(path, _Entry("--", 0))
-        sign = ":" if data.submatches else "-"
+        sign = ":" if is_match else "-"
         for index, line in enumerate(data.lines.decoded().removesuffix(b"\n").split(b"\n")):
             spans = [s for s in data.submatches if position <= s.start <= position + len(line)]
             text = _excerpt(partial(self._words, self._name), line, [span.start - position for span in spans])
             where = f"{path}{sign}{number + index}{sign}" if self._numbers else f"{path}{sign}"
-            self.keep(path, _Entry(where + text, int(bool(data.submatches) and index == 0)))
+            self.keep(path, _Entry(where + text, int(is_match and index == 0)))
             position += len(line) + 1
             self._next_number = number + index + 1
 

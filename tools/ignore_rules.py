@@ -1,4 +1,4 @@
-"""Rules of .gitignore, .ignore and .rgignore files: which entries of a tree a search leaves out.
+"""Rules of .gitignore, .ignore and .rgignore files, and the user's own: which entries of a tree a search leaves out.
 
 By https://git-scm.com/docs/gitignore; as in ripgrep they count outside of repositories too, those of the directories
 above as well, and an entry is judged by itself: who searches within an ignored directory has asked for it.
@@ -6,12 +6,17 @@ above as well, and an entry is judged by itself: who searches within an ignored 
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.wildcards import path_expression, tokens
+
 _FILES = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")  # the first that has something to say decides
+_EXCLUDES_FILE = re.compile(r'^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$', re.IGNORECASE | re.MULTILINE)  # as ripgrep
 _RULE_BYTES_MAX = 1024 * 1024  # a longer file is no list of rules
 
 
@@ -25,18 +30,19 @@ class _Rule:
 class IgnoreRules:
     """The rules that hold in one directory: its own and, weaker, those of the directory above."""
 
-    def __init__(self, directory: Path, above: IgnoreRules | None) -> None:
+    def __init__(self, directory: Path, above: IgnoreRules | None, files: Iterable[Path] | None = None) -> None:
+        """The rules are those of the usual files in the directory, or those of `files`."""
         self._above = above
         self._prefix_length = len(str(directory).rstrip("/")) + 1
-        self._lists = [rules for name in _FILES if (rules := list(_rules(directory / name)))]
+        files = [directory / name for name in _FILES] if files is None else files
+        self._lists = [rules for path in files if (rules := list(_rules(path)))]
 
     @classmethod
     def of(cls, directory: Path) -> IgnoreRules:
-        """With the rules of all directories above."""
-        rules: IgnoreRules | None = None
+        """With the rules of all directories above and, weaker, those that the user has for all repositories."""
+        rules = cls(directory, None, [user_file] if (user_file := _user_file()) is not None else [])
         for path in [*reversed(directory.parents), directory]:
             rules = cls(path, rules)
-        assert rules is not None
         return rules
 
     def ignores(self, path: str, *, is_directory: bool) -> bool:
@@ -50,15 +56,31 @@ class IgnoreRules:
 
 
 def _rules(path: Path) -> Iterator[_Rule]:
-    try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read(_RULE_BYTES_MAX).splitlines()
-    except OSError:
-        return
-    for line in lines:
-        rule = _rule(line)
+    for line in _text(path).split("\n"):
+        rule = _rule(line.removesuffix("\r"))
         if rule is not None:
             yield rule
+
+
+def _text(path: Path) -> str:
+    """What the file holds, without a byte-order mark; nothing when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_RULE_BYTES_MAX).removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+
+
+def _user_file() -> Path | None:
+    """The file that git's settings name as core.excludesFile, or the one that they mean without a word."""
+    home = os.environ.get("HOME")
+    of_home = Path(home) if home else None
+    settings = os.environ.get("XDG_CONFIG_HOME")
+    in_settings = Path(settings) / "git" if settings else of_home and of_home / ".config/git"
+    for path in (of_home and of_home / ".gitconfig", in_settings and in_settings / "config"):
+        if path is not None and (found := _EXCLUDES_FILE.search(_text(path))):
+            return Path(found[1].replace("~", home or "~", 1) if found[1].startswith("~") else found[1])
+    return in_settings and in_settings / "ignore"
 
 
 def _rule(line: str) -> _Rule | None:
@@ -72,34 +94,7 @@ def _rule(line: str) -> _Rule | None:
     if "/" not in pattern:
         pattern = f"**/{pattern}"
     try:
-        return _Rule(re.compile(_expression(pattern.removeprefix("/")), re.DOTALL), brings_back, directories_only)
-    except re.error:
+        expression = path_expression(tokens(pattern.removeprefix("/")), visible=False)
+    except ValueError:
         return None
-
-
-def _expression(pattern: str) -> str:
-    out, position = [], 0
-    while position < len(pattern):
-        rest = pattern[position:]
-        piece, length = _piece(rest, position == 0 or pattern[position - 1] == "/")
-        out.append(piece)
-        position += length
-    return "".join(out)
-
-
-def _piece(rest: str, name_begins: bool) -> tuple[str, int]:
-    """The expression for what a pattern begins with, and how long that is."""
-    if name_begins and rest.startswith("**/"):
-        return "(?:[^/]+/)*", 3
-    if name_begins and rest == "**":
-        return ".+", 2
-    if rest[0] == "*":
-        return "[^/]*", len(rest) - len(rest.lstrip("*"))
-    if rest[0] == "?":
-        return "[^/]", 1
-    if rest[0] == "[" and (found := re.match(r"\[([!^]?)(\]?[^\]]*)\]", rest)):
-        inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", found[2])
-        return f"(?!/)[{'^' if found[1] else ''}{inside}]", found.end()
-    if rest[0] == "\\" and len(rest) > 1:
-        return re.escape(rest[1]), 2
-    return re.escape(rest[0]), 1
+    return _Rule(re.compile(expression, re.DOTALL), brings_back, directories_only)

@@ -10,7 +10,6 @@ import base64
 import codecs
 import os
 import re
-import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tools.base import CallRefused
 from tools.glob_pattern import compile_glob
 from tools.ignore_rules import IgnoreRules
 from tools.limits import CHANGE_BYTES_MAX, SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
+from tools.regex_text import asks_for_returns, for_python
 from tools.regular_file import chunks, regular_file
 from tools.search import Consume, Form, Query, SearchEnd
 
@@ -69,6 +69,8 @@ class _Job:
             searcher = None if query.form is Form.NAMES else _Searcher(query)
         except re.error as error:
             return SearchEnd(2, (f"regex parse error: {error}",), 0, "")
+        if not os.access(self._where, os.X_OK):  # no process can be there, ripgrep neither
+            return SearchEnd(2, (), 1, "")
         for name in self._newest() if searcher is None else self._names():
             if self._given_up.is_set():
                 break
@@ -112,19 +114,19 @@ class _Job:
             yield query.name
             return
         fits = None if query.file_glob is None else compile_glob(query.file_glob).fullmatch
-        open_ = [("", IgnoreRules.of(self._where))]
+        open_ = [("", None if query.ignored else IgnoreRules.of(self._where))]
         while open_ and not self._given_up.is_set():
             below, rules = open_.pop()
             for entry in self._entries(below):
-                mode = entry.stat(follow_symlinks=False).st_mode
-                is_directory = stat.S_ISDIR(mode)
+                is_directory = entry.is_dir(follow_symlinks=False)
                 hidden = entry.name.startswith(".") and not query.hidden
-                if hidden or not (is_directory or stat.S_ISREG(mode)):
+                if hidden or not (is_directory or entry.is_file(follow_symlinks=False)):
                     continue
-                if rules.ignores(entry.path, is_directory=is_directory):
+                if rules is not None and rules.ignores(entry.path, is_directory=is_directory):
                     continue
                 if is_directory:
-                    open_.append((f"{below}{entry.name}/", IgnoreRules(Path(entry.path), rules)))
+                    inner = None if rules is None else IgnoreRules(Path(entry.path), rules)
+                    open_.append((f"{below}{entry.name}/", inner))
                 elif fits is None or fits(entry.name):
                     yield below + entry.name
 
@@ -155,7 +157,10 @@ class _Searcher:
         if "\n" in query.pattern and not query.multiline:
             raise re.error("a line break is found only with multiline set")
         flags = re.IGNORECASE if query.ignore_case else re.NOFLAG
-        self._pattern = re.compile(query.pattern, flags | (re.DOTALL | re.MULTILINE if query.multiline else re.NOFLAG))
+        flags |= re.DOTALL | re.MULTILINE if query.multiline else re.NOFLAG
+        self._returns_end_lines = not asks_for_returns(query.pattern)
+        line_ends = query.multiline and self._returns_end_lines
+        self._pattern = re.compile(for_python(query.pattern, line_ends=line_ends), flags)
 
     def records(self, name: bytes, data: bytes, *, named: bool) -> Iterator[bytes]:
         """The records of one file. What holds a NUL byte is searched only when it was named."""
@@ -167,22 +172,39 @@ class _Searcher:
             return
         text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
         lines = text.removesuffix("\n").split("\n") if text else []
-        hits = self._hits_of_text(text, lines) if self._query.multiline else self._hits_of_lines(lines)
+        if self._query.multiline:
+            hits = self._hits_of_text(text, lines)
+        else:
+            hits = self._hits_of_lines(lines, is_last_open=not text.endswith("\n"))
         match self._query.form:
             case Form.LINES:
                 yield from self._messages(name, lines, list(hits))
             case Form.COUNTS:
-                if count := sum(len(hit.spans) for hit in hits):
+                if count := sum(len(hit.spans) or 1 for hit in hits):
                     yield name + b"\0" + str(count).encode() + b"\n"
             case _:
                 if next(hits, None):
                     yield name + b"\0"
 
-    def _hits_of_lines(self, lines: list[str]) -> Iterator[_Hit]:
+    def _hits_of_lines(self, lines: list[str], *, is_last_open: bool) -> Iterator[_Hit]:
+        """An empty match at the end of all text is none, but its line is a hit, as in ripgrep."""
         search, finditer = self._pattern.search, self._pattern.finditer
         for index, line in enumerate(lines):
-            if search(line):
-                yield _Hit(index, index + 1, tuple(found.span() for found in finditer(line)))
+            if self._returns_end_lines and "\r" in line:
+                spans = tuple(self._spans_between_returns(line))
+            else:
+                spans = tuple(found.span() for found in finditer(line)) if search(line) else ()
+            if spans:
+                is_open = is_last_open and index + 1 == len(lines)
+                yield _Hit(index, index + 1, tuple(span for span in spans if span[0] < len(line) or not is_open))
+
+    def _spans_between_returns(self, line: str) -> Iterator[_Span]:
+        """Nothing matches over a carriage return: that is how `--crlf` of ripgrep takes those within lines, too."""
+        start = 0
+        for part in line.removesuffix("\r").split("\r"):
+            for found in self._pattern.finditer(part):
+                yield start + found.start(), start + found.end()
+            start += len(part) + 1
 
     def _hits_of_text(self, text: str, lines: list[str]) -> Iterator[_Hit]:
         """Matches that share a line are one hit."""
@@ -193,18 +215,19 @@ class _Searcher:
         at = 0
         for found in self._pattern.finditer(text):
             start, end = found.span()
+            if start == len(text) and (not text or text.endswith("\n")):
+                break  # behind the last line
             while at + 1 < len(lines) and starts[at + 1] <= start:
                 at += 1
             after = at + 1
             while after < len(lines) and starts[after] < end:
                 after += 1
-            if hit is not None and at < hit.after:
-                base = starts[hit.first]
-                hit = _Hit(hit.first, max(hit.after, after), (*hit.spans, (start - base, end - base)))
-                continue
-            if hit is not None:
+            first, spans = (hit.first, hit.spans) if hit is not None and at < hit.after else (at, ())
+            if hit is not None and at >= hit.after:
                 yield hit
-            hit = _Hit(at, after, ((start - starts[at], end - starts[at]),))
+            base = starts[first]
+            place = ((start - base, end - base),) if start < len(text) else ()
+            hit = _Hit(first, max(hit.after, after) if hit is not None else after, (*spans, *place))
         if hit is not None:
             yield hit
 

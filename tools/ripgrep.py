@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tools.limits import SEARCH_BYTES_MAX, SEARCH_SECONDS_MAX
+from tools.regex_text import asks_for_returns, with_stray_bytes
 from tools.search import Consume, Form, Lines, Query, SearchEnd
 
 T = TypeVar("T")
@@ -22,7 +23,14 @@ _COMPLAINT_BYTES_MAX = 1_000
 _COMPLAINT_LINES_MAX = 20
 _ALWAYS = ("--no-config", "--color=never", "--no-require-git")  # .gitignore counts outside of repositories too
 _ENVIRONMENT = ("PATH", "HOME", "XDG_CONFIG_HOME", "LANG", "LC_ALL")  # what finds git's own ignore file; no keys
-_LABELS = {"gbk": "gbk", "gb18030": "gb18030", "cp1252": "windows-1252", "latin-1": "windows-1252"}  # by codec
+_LABELS = {  # by codec
+    "gbk": "gbk",
+    "gb18030": "gb18030",
+    "cp1252": "windows-1252",
+    "latin-1": "windows-1252",
+    "utf-16-le": "utf-16le",
+    "utf-16-be": "utf-16be",
+}
 _UNREADABLE = re.compile(r"\(os error \d+\)$")
 
 
@@ -60,17 +68,9 @@ async def ripgrep(
 
     It is ended when the bounds are reached, when `stop` is set, or when this call is cancelled.
     """
-    process = await asyncio.create_subprocess_exec(
-        find_ripgrep() or "rg",
-        *_ALWAYS,
-        *_arguments(query),
-        cwd=where,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-    )
+    process = await _start(query, where)
+    if process is None:
+        return SearchEnd(2, (), 1, "")
     complaints = Complaints()
     work = asyncio.ensure_future(_pump(process, consume, complaints, bytes_max))
     stopped = asyncio.ensure_future(stop.wait())
@@ -90,11 +90,33 @@ async def ripgrep(
     return SearchEnd(process.returncode or 0, tuple(complaints.others), complaints.unreadable, cut)
 
 
+async def _start(query: Query, where: Path) -> Process | None:
+    """The program, at work in the directory; None when that may not be entered, or is gone."""
+    try:
+        return await asyncio.create_subprocess_exec(
+            find_ripgrep() or "rg",
+            *_ALWAYS,
+            *_arguments(query),
+            cwd=where,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) == where:
+            return None
+        raise
+
+
 def _arguments(query: Query) -> list[str]:
     arguments = ["--hidden"] if query.hidden else []
+    arguments += ["--no-ignore"] if query.ignored else []
     if query.form is Form.NAMES:
         return [*arguments, "--files", "--null", "--sortr=modified"]
     arguments += ["--ignore-case"] if query.ignore_case else []
+    arguments += [] if asks_for_returns(query.pattern) else ["--crlf"]
     arguments += ["--multiline", "--multiline-dotall"] if query.multiline else []
     if query.file_glob is not None:  # as a file type and not by --glob, which would bring ignored files back in
         arguments += ["--type-add", f"wanted:{query.file_glob}", "--type", "wanted"]
@@ -106,7 +128,8 @@ def _arguments(query: Query) -> list[str]:
             arguments += ["--count-matches", "--with-filename", "--null"]
         case Form.LINES:
             arguments += ["--json", f"--before-context={query.before}", f"--after-context={query.after}"]
-    return [*arguments, "-e", query.pattern, "--", "./" if query.name == "." else f"./{query.name}"]
+    pattern = with_stray_bytes(query.pattern) if query.codec is None else query.pattern
+    return [*arguments, "-e", pattern, "--", "./" if query.name == "." else f"./{query.name}"]
 
 
 async def _pump(process: Process, consume: Consume, complaints: Complaints, bytes_max: int) -> str:

@@ -24,13 +24,14 @@ class Form(StrEnum):
 class Query:
     """A search below a directory: `name` is one file in it, or `.` for all of it.
 
-    `hidden` looks at hidden files too. `file_glob` leaves out files whose name does not fit; a pattern of ripgrep
-    without a slash. `codec` is Python's name of the encoding that every file is read in, whatever it is; None: UTF-8,
-    or UTF-16 where a mark says so.
+    `hidden` looks at hidden files too, `ignored` at those that git ignores. `file_glob` leaves out files whose name
+    does not fit; a pattern of ripgrep without a slash. `codec` is Python's name of the encoding that every file is
+    read in, whatever it is; None: UTF-8, or UTF-16 where a mark says so.
     """
 
     form: Form
     hidden: bool = False
+    ignored: bool = False
     name: str = "."
     file_glob: str | None = None
     pattern: str = ""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from tests.tools.files_kit import Files, as_another_user, open_folder
 from tools.base import CallRefused, ErrorCode, ToolResult
 from tools.glob_pattern import compile_glob, normal_form
+from tools.ignored import LOOKED_AT, NOT_LOOKED_AT
 from tools.plain_search import plain_search
 from tools.ripgrep import ripgrep
 from tools.search import Form, Query, Search, SearchEnd
 from tools.verdict import Json
 
+HERE = Path("/somewhere")
 ENGINES = [ripgrep, plain_search]
 
 
@@ -65,7 +68,7 @@ def fill(files: Files, *names: str, content: str = "needle\n") -> None:
     ],
 )
 def test_what_a_pattern_means(pattern: str, fits: list[str], does_not: list[str]) -> None:
-    expression = compile_glob(normal_form(pattern))
+    expression = compile_glob(normal_form(pattern, HERE))
     assert [name for name in [*fits, *does_not] if expression.fullmatch(name)] == fits
 
 
@@ -98,6 +101,7 @@ def test_paths_come_newest_first_without_hidden_ignored_and_special_ones(files: 
     assert files.text("Glob", pattern="*.md") == (
         "No file matches *.md in . (files that git ignores are not looked at)"
     )
+    assert files.text("Glob", pattern="*.md", path="d") == "No file matches *.md in d"
     assert files.code("Glob", pattern="*", path="old.txt") == ErrorCode.REFUSED
     assert files.code("Glob", pattern="*", path="nowhere") == ErrorCode.NOT_FOUND
 
@@ -142,6 +146,35 @@ def test_what_is_hidden_or_ignored_is_reached_by_a_path_or_a_pattern_that_names_
     assert files.text("Glob", pattern=".hidden/*") == ".hidden/c.txt"
 
 
+def test_a_directory_that_path_names_is_searched_for_ignored_files_when_there_are_no_others(files: Files) -> None:
+    fill(files, "build/a.txt", "build/.git/b.txt", "dist/d/c.txt", "logs/e.log", "src/f.txt", "src/g.log")
+    files.put(".gitignore", "build/*\n/dist/**\n*.log\n")
+    for path, name in (("build", "build/a.txt"), ("dist", "dist/d/c.txt"), ("dist/d", "dist/d/c.txt")):
+        assert files.text("Grep", pattern="needle", path=path) == f"{name}\n{LOOKED_AT}"
+        assert files.text("Glob", pattern="*", path=path) == f"{name}\n{LOOKED_AT}"
+    assert files.text("Glob", pattern="*.log", path="logs") == f"logs/e.log\n{LOOKED_AT}"
+    assert files.text("Grep", pattern="é|needle", path="logs", output_mode="count") == (
+        f"logs/e.log:1\n(In total 1, in files: 1.)\n{LOOKED_AT}"
+    )
+    assert files.text("Grep", pattern="needle", path="src") == "src/f.txt"
+    assert files.text("Grep", pattern="nowhere", path="build") == "No match for nowhere."
+    assert files.text("Grep", pattern="nowhere", path="build/a.txt") == "No match for nowhere."
+    assert files.text("Grep", pattern="needle", path="build", glob=".*") == "No match for needle."
+    assert files.text("Grep", pattern="needle", path="build/.git") == "build/.git/b.txt"
+    assert files.text("Grep", pattern="needle", glob="*.log") == f"No match for needle {NOT_LOOKED_AT}."
+
+
+def test_what_git_ignores_in_a_further_root_is_not_searched_there(tmp_path: Path, engine: Search) -> None:
+    for name in ("work", "more"):
+        (tmp_path / name).mkdir()
+    files = Files(tmp_path / "work", search=engine, extra_roots=[tmp_path / "more"])
+    for name, content in (("a.log", "needle\n"), (".gitignore", "*.log\n")):
+        (tmp_path / "more" / name).write_text(content)
+    more = str(tmp_path / "more")
+    assert files.text("Grep", pattern="needle", path=more) == f"No match for needle {NOT_LOOKED_AT}."
+    assert files.text("Glob", pattern="*", path=more) == f"No file matches * in {more} {NOT_LOOKED_AT}"
+
+
 @pytest.mark.parametrize("repository", [False, True])
 def test_a_glob_of_grep_never_brings_ignored_files_back(files: Files, repository: bool) -> None:
     if repository:
@@ -160,6 +193,59 @@ def test_a_glob_of_grep_never_brings_ignored_files_back(files: Files, repository
         "*.{txt,md}": ["src/b.txt"],
         "src/": ["src/b.py", "src/b.txt"],
     }
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_rule(files: Files) -> None:
+    fill(files, "a.txt", "b.txt", "c.txt", "x\x0cb.txt")
+    files.put(".gitignore", "a.txt\r\nx\x0cb.txt\r\n".encode("utf-8-sig"))
+    assert files.text("Grep", pattern="needle") == "b.txt\nc.txt"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"HOME/.config/git/ignore": "*.log\n/d/a.txt\n"},
+        {"XDG/git/ignore": "*.log\n/d/a.txt\n"},
+        {"HOME/.gitconfig": "[core]\n\texcludesFile = ~/mine\n", "HOME/mine": "*.log\n/d/a.txt\n"},
+        {"XDG/git/config": '[core]\nexcludesfile="/mine"\n', "XDG/git/ignore": "a.txt\n"},
+    ],
+)
+def test_the_rules_of_the_user_count_but_less_than_all_others(
+    files: Files, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = files.root.parent
+    for name, content in settings.items():
+        path = outside / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content.replace("/mine", str(outside / "mine")) if "XDG" in name else content)
+    (outside / "mine").write_text("*.log\n/d/a.txt\n")
+    monkeypatch.setenv("HOME", str(outside / "HOME"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if any(name.startswith("XDG") for name in settings):
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(outside / "XDG"))
+    fill(files, "a.txt", "a.log", "d/a.txt", "d/a.log", "d/b.log", "d/d/a.txt")
+    files.put("d/.ignore", "!b.log\n")
+    assert files.text("Grep", pattern="needle") == "a.txt\nd/b.log\nd/d/a.txt"
+
+
+@pytest.mark.parametrize(
+    ("glob", "names"),
+    [
+        ("a:*.txt", ["a:b.txt"]),
+        ("?.txt", ["a.txt", "é.txt"]),
+        ("[!b].txt", ["a.txt", "é.txt"]),
+        ("a{,b}.txt", ["a.txt", "ab.txt"]),
+        ("d/{e,f/{g,h}}", ["d/e", "d/f/g"]),
+        ("{a,b}}", ["a}"]),
+        ("{a,ab}.txt", ["a.txt", "ab.txt"]),
+        ("a,b", ["a,b"]),
+        ("\\a.txt", ["a.txt"]),
+    ],
+)
+def test_a_glob_of_grep_means_what_it_means_to_glob(files: Files, glob: str, names: list[str]) -> None:
+    fill(files, "a.txt", "ab.txt", "é.txt", "a:b.txt", "d/e", "d/f/g", "a}", "a,b")
+    assert files.text("Grep", pattern="needle", glob=glob).split("\n") == names
+    assert sorted(files.text("Glob", pattern=glob).split("\n")) == names
 
 
 def test_the_three_forms_of_a_result(files: Files) -> None:
@@ -184,7 +270,7 @@ def test_the_three_forms_of_a_result(files: Files) -> None:
     assert files.text("Grep", pattern="needle", output_mode="content", head_limit=1) == (
         "a.txt:2:Needle two needle\n(2 of 3 matches are left out.)"
     )
-    assert files.text("Grep", pattern="nowhere") == "No match for nowhere."
+    assert files.text("Grep", pattern="nowhere") == f"No match for nowhere {NOT_LOOKED_AT}."
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "gbk"])
@@ -218,6 +304,40 @@ def test_a_word_is_found_in_every_encoding_of_a_tree_and_counted_once(files: Fil
     assert files.code("Grep", pattern="(größe") == ErrorCode.INVALID_ARGUMENTS
 
 
+@pytest.mark.parametrize("pattern", [r"printf\(.*\);", r'printf\("[^"]*', r"printf\(\S+ .*;$", r"printf\(\D+;"])
+def test_an_ascii_pattern_runs_over_the_letters_of_other_encodings(files: Files, pattern: str) -> None:
+    western, chinese = 'int größe;\nprintf("déjà vu");\n', '// 第一行是中文的注释\nprintf("变量 的");\n'
+    for codec in ("latin-1", "utf-8"):
+        files.put(f"{codec}.c", western.encode(codec))
+    files.put("gbk.c", chinese.encode("gbk"))
+    shown = ['gbk.c:2:printf("变量 的");', *[f'{codec}.c:2:printf("déjà vu");' for codec in ("latin-1", "utf-8")]]
+    assert files.text("Grep", pattern=pattern, output_mode="content").split("\n") == shown
+
+
+@pytest.mark.parametrize("codec", ["latin-1", "gbk", "utf-16-le", "utf-16-be", "utf-16"])
+def test_a_named_file_is_searched_in_its_encoding(files: Files, codec: str) -> None:
+    text = "// 第一行是中文的注释\nint 变量; // needle\n" if codec == "gbk" else "char größe;\nint été; // needle\n"
+    files.put("f.c", text.encode(codec))
+    line = text.split("\n")[1]
+    for pattern in (r"^int \w+;", r"int .{2,3}; // needle", "needle$"):
+        assert files.text("Grep", pattern=pattern, path="f.c", output_mode="content") == f"f.c:2:{line}"
+
+
+@pytest.mark.parametrize("multiline", [False, True])
+def test_a_carriage_return_before_a_line_break_is_no_part_of_its_line(files: Files, multiline: bool) -> None:
+    files.put("f.sh", "if x\r\nfi\r\n\r\nxfi fi\n" + "y" * 600 + "fi\r\n")
+
+    def found(pattern: str, mode: str = "content") -> list[str]:
+        return files.text("Grep", pattern=pattern, output_mode=mode, multiline=multiline).split("\n")
+
+    long = "f.sh:5:[column 601 of 602; cut] …" + "y" * 200 + "fi"
+    assert found("fi$") == ["f.sh:2:fi", "f.sh:4:xfi fi", long]
+    assert found("^fi$") == ["f.sh:2:fi"]
+    assert found("^$") == ["f.sh:3:"]
+    assert found("fi$", "count") == ["f.sh:3", "(In total 3, in files: 1.)"]
+    assert [line[:8] for line in found("\\r$")] == ["f.sh:1:i", "f.sh:2:f", "f.sh:3:", "f.sh:5:["]
+
+
 def test_the_bound_is_one_of_bytes_and_the_rest_is_counted(files: Files) -> None:
     files.put("many.txt", "".join(f"{i:04d} " + "x" * 94 + "\n" for i in range(1, 3001)))
     result = files.text("Grep", pattern="x", output_mode="content")
@@ -244,7 +364,7 @@ def test_a_pattern_or_a_name_that_looks_like_an_option_is_none(files: Files) -> 
     assert files.text("Grep", pattern="--pre=touch P") == "--pre=touch P\n-n"
     assert files.text("Grep", pattern="--pre", path="-n") == "-n"
     assert files.text("Glob", pattern="-*") == "-n\n--pre=touch P"
-    assert files.text("Grep", pattern="-needle", output_mode="content") == "No match for -needle."
+    assert files.text("Grep", pattern="-needle", output_mode="content") == f"No match for -needle {NOT_LOOKED_AT}."
     assert not (files.root / "P").exists()
 
 
@@ -264,6 +384,15 @@ def test_a_bad_pattern_is_answered_in_words(files: Files, pattern: str, words: s
     assert code == ErrorCode.INVALID_ARGUMENTS
     assert message.startswith("The pattern cannot be used as a regular expression: ") and re.search(words, message)
     assert "\n" not in message
+
+
+def test_a_class_within_a_class_is_searched_or_refused_in_words(files: Files, engine: Search) -> None:
+    files.put("a.txt", "x1\n")
+    for pattern in ("[[:digit:]]+", "[a-z&&[^b]]"):
+        if engine is ripgrep:
+            assert files.text("Grep", pattern=pattern) == "a.txt"
+        else:
+            assert "need ripgrep, which is not installed" in files.refusal("Grep", pattern=pattern)[1]
 
 
 def test_k05_odd_names_and_bytes_are_text_in_every_form(files: Files) -> None:
@@ -347,10 +476,30 @@ def test_both_engines_leave_out_the_same(paths: set[str], rules: dict[str, list[
     assert found[0] == found[1]
 
 
-@settings(max_examples=40)
+PATTERNS = [
+    "a",
+    "a.b",
+    "^a",
+    "b$",
+    "a+",
+    "é",
+    "[ab]\\n",
+    "a|b",
+    "\\bb",
+    "A",
+    "a\\s+b",
+    "^b$",
+    "a$|^b",
+    "[^a]b",
+    "a[^b]",
+]
+PATTERNS += ["a\\r", "a\\r$", "[^\\r]b", "b.*$", "\\s", "^", "^$"]
+
+
+@settings(max_examples=60)
 @given(
-    text=st.text(st.sampled_from("ab\n\r é"), max_size=40),
-    pattern=st.sampled_from(["a", "a.b", "^a", "b$", "a+", "é", "[ab]\\n", "a|b", "\\bb", "A", "a\\s+b"]),
+    text=st.text(st.sampled_from("ab\n\r é"), max_size=40).filter(lambda text: not text.endswith("\r")),
+    pattern=st.sampled_from(PATTERNS),
     multiline=st.booleans(),
     around=st.integers(0, 2),
     mode=st.sampled_from(["content", "count", "files_with_matches"]),
@@ -376,6 +525,44 @@ def test_places_that_cannot_be_read_are_counted(engine: Search) -> None:
         with as_another_user():
             told = [files.text(tool, pattern=pattern) for tool, pattern in (("Grep", "needle"), ("Glob", "*"))]
     assert told == ["a.txt\n(Places that could not be read: 1.)"] * 2
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o744])
+def test_a_closed_directory_that_path_names_is_a_place_that_could_not_be_read(engine: Search, mode: int) -> None:
+    with open_folder() as root:
+        files = Files(root, search=engine)
+        fill(files, "closed/b.txt")
+        (root / "closed").chmod(mode)
+        with as_another_user():
+            told = [files.text(tool, pattern="needle", path="closed") for tool in ("Grep", "Glob")]
+    note = "(Places that could not be read: 1.)"
+    assert told[0] == f"No match for needle.\n{note}"
+    assert told[1].split("\n")[1:] == [note]
+
+
+def test_files_in_a_directory_that_may_only_be_listed_are_places_that_could_not_be_read(engine: Search) -> None:
+    with open_folder() as root:
+        files = Files(root, search=engine)
+        fill(files, "listed/a.txt", "listed/b.txt")
+        (root / "listed").chmod(0o744)
+        with as_another_user():
+            told = files.text("Grep", pattern="needle")
+    assert told == f"No match for needle {NOT_LOOKED_AT}.\n(Places that could not be read: 2.)"
+
+
+@pytest.mark.parametrize("path", ["d", "d/a.txt"])
+def test_what_vanishes_before_it_is_searched_is_a_place_that_could_not_be_read(files: Files, path: str) -> None:
+    fill(files, "d/a.txt")
+    found = files.call_late(lambda: shutil.rmtree(files.root / "d"), "Grep", pattern="needle", path=path)
+    assert isinstance(found, ToolResult)
+    assert found.text == "No match for needle.\n(Places that could not be read: 1.)"
+
+
+def test_a_directory_that_vanishes_before_its_names_are_listed_is_a_place_that_could_not_be_read(files: Files) -> None:
+    fill(files, "d/a.txt")
+    found = files.call_late(lambda: shutil.rmtree(files.root / "d"), "Glob", pattern="*", path="d")
+    assert isinstance(found, ToolResult)
+    assert found.text.split("\n")[1:] == ["(Places that could not be read: 1.)"]
 
 
 # -- searches that do not come to their end: ripgrep waits at a FIFO that nobody writes to
@@ -434,5 +621,20 @@ def test_a_pattern_with_a_nul_byte_is_an_invalid_argument(files: Files) -> None:
 
 
 def test_a_pattern_without_a_slash_means_any_depth_and_one_that_begins_here_does_not() -> None:
-    forms = [normal_form(pattern) for pattern in ("*.py", "./*.py", "./", "a/*.py")]
+    forms = [normal_form(pattern, HERE) for pattern in ("*.py", "./*.py", "./", "a/*.py")]
     assert forms == ["**/*.py", "*.py", "**", "a/*.py"]
+
+
+def test_a_whole_path_below_where_the_search_begins_is_a_pattern_there(files: Files) -> None:
+    fill(files, "a.py", "d/b.py", "d/e/c.py")
+    for pattern, path, names in (
+        ("*.py", ".", ["a.py"]),
+        ("**/*.py", ".", ["a.py", "d/b.py", "d/e/c.py"]),
+        ("d/*.py", "d", ["d/b.py"]),
+        ("d/", "d", ["d/b.py", "d/e/c.py"]),
+    ):
+        whole = f"{files.root}/{pattern}"
+        assert sorted(files.text("Glob", pattern=whole, path=path).split("\n")) == names
+        assert files.text("Grep", pattern="needle", glob=whole, path=path).split("\n") == names
+    assert files.code("Glob", pattern=f"{files.root}/*.py", path="d") == ErrorCode.OUTSIDE_WORKSPACE
+    assert normal_form("/a/*.py", Path("/")) == "a/*.py"
