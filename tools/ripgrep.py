@@ -23,13 +23,24 @@ _COMPLAINT_BYTES_MAX = 1_000
 _COMPLAINT_LINES_MAX = 20
 _ALWAYS = ("--no-config", "--color=never", "--no-require-git")  # .gitignore counts outside of repositories too
 _ENVIRONMENT = ("PATH", "HOME", "XDG_CONFIG_HOME", "LANG", "LC_ALL")  # what finds git's own ignore file; no keys
-_LABELS = {  # by codec
+_LABELS = {  # by Python's codec: the names of https://encoding.spec.whatwg.org
     "gbk": "gbk",
     "gb18030": "gb18030",
-    "cp1252": "windows-1252",
     "latin-1": "windows-1252",
     "utf-16-le": "utf-16le",
     "utf-16-be": "utf-16be",
+    "gb2312": "gbk",
+    "big5": "big5",
+    "shift_jis": "shift_jis",
+    "cp932": "shift_jis",
+    "euc_jp": "euc-jp",
+    "euc_kr": "euc-kr",
+    "koi8-r": "koi8-r",
+    "mac_roman": "macintosh",
+    **{f"cp{number}": f"windows-{number}" for number in range(1250, 1259)},
+    **{f"iso8859-{part}": f"iso-8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
+    "iso8859-1": "windows-1252",
+    "iso8859-9": "windows-1254",
 }
 _UNREADABLE = re.compile(r"\(os error \d+\)$")
 

@@ -283,6 +283,14 @@ def test_text_is_found_and_shown_in_the_encoding_of_its_file(files: Files, codec
     assert files.text("Grep", pattern="变量", output_mode="content") == shown
 
 
+@pytest.mark.parametrize("codec", ["shift_jis", "euc_jp", "euc_kr", "big5", "koi8-r", "cp1251", "iso8859-7"])
+def test_a_word_is_found_in_a_named_file_in_the_encoding_that_it_declares(files: Files, codec: str) -> None:
+    words = {"euc_kr": "변수", "koi8-r": "слово", "cp1251": "слово", "iso8859-7": "λόγος"}.get(codec, "日本")
+    files.put("f.py", f"# -*- coding: {codec} -*-\nx = 1  # {words}\n".encode(codec))
+    assert files.text("Grep", pattern=words, path="f.py", output_mode="content") == f"f.py:2:x = 1  # {words}"
+    assert files.text("Read", file_path="f.py", offset=2).startswith(f"     2\tx = 1  # {words}\n")
+
+
 def test_a_word_is_found_in_every_encoding_of_a_tree_and_counted_once(files: Files) -> None:
     chinese, western = "// 第一行是中文的注释\nfoo = 1 // 变量\n", "// größe\n// für die Größe\nfoo = groß\n"
     for codec in ("utf-8", "gbk", "gb18030", "utf-16"):
