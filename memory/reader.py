@@ -179,6 +179,8 @@ class TranscriptReader:
                 for event in events:
                     if decode_all or event.event_type == EventType.CHECKPOINT:
                         yield event
+                if not raw.endswith(b"\n"):
+                    break  # what a live writer adds meanwhile is the rest of this line, and no other line
         self.size, self._lines = offset, number
 
     def _usual_record(

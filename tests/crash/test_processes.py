@@ -18,6 +18,7 @@ from memory.catalog import summarize
 from memory.errors import SessionBusy
 from memory.events import MessagePayload, Reason
 from memory.lease import read_owner
+from memory.reader import TranscriptReader
 from tests.crash.kit import REAL_DISK, Naive, Ours, Tell, scaled
 from tests.crash.kit_children import Child
 from tests.kit.transcript import breaches, read_records
@@ -206,3 +207,34 @@ def test_a_foreign_append_behind_our_back_stops_the_store_and_cuts_nothing(quick
     assert store.path.read_bytes() == before
     assert [one.kind for one in store.opened_by_agent()] == ["corrupt"]
     assert [one.content for one in store.load().history_messages] == ["one", "two"]
+
+
+def test_a_record_that_is_written_while_it_is_read_is_unfinished_and_no_damage(
+    tmp_path: Path, battery: Callable[[str], None]
+) -> None:
+    """A file system shows a large write page by page: whoever reads on behind the first part meets the second."""
+    whole, live = Ours(tmp_path / "whole"), Ours(tmp_path / "live")
+    records = scaled(300)
+    writer = whole.open()
+    for number in range(records):
+        writer.record(("run-1", number, MessagePayload("user", f"{number} {LARGE_TEXT}")))
+    writer.close()
+    live.path.parent.mkdir(parents=True)
+    live.path.touch()
+
+    def write(tell: Tell) -> None:
+        with live.path.open("ab", buffering=0) as file:
+            for line in whole.path.read_bytes().splitlines(keepends=True):
+                file.write(line[: len(line) // 2])
+                file.write(line[len(line) // 2 :])
+        tell("written")
+
+    child = Child(write)
+    reads = unfinished = newest = 0
+    found = []
+    while newest < records:
+        reader = TranscriptReader(live.path, live.files.session_id, live=True).scan()
+        found += reader.damage
+        newest, reads, unfinished = reader.last_seq, reads + 1, unfinished + (reader.tail is not None)
+    assert (child.end().status, found) == (0, [])
+    battery(f"a record while it is written: {reads} reads, {unfinished} of them met an unfinished line")
