@@ -20,7 +20,7 @@ from tests.kit.side_by_side import side_by_side
 from tests.kit.terminal import Terminal
 from tests.kit.transcript import arguments, breaches, outcomes, reached, read_records, results
 
-ROUNDS = int(os.environ.get("MYCODEAGENT_INTERRUPT_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("MYCODEAGENT_INTERRUPT_ROUNDS", "9"))
 SEED = os.environ.get("MYCODEAGENT_INTERRUPT_SEED", "") or secrets.token_hex(4)
 BUSY_S = 2.2  # about what the work takes
 

@@ -40,7 +40,7 @@ from tests.kit.transcript import (
     transitions,
 )
 
-POINTS = int(os.environ.get("MYCODEAGENT_KILL_POINTS", "14"))
+POINTS = int(os.environ.get("MYCODEAGENT_KILL_POINTS", "10"))
 
 
 @dataclass(frozen=True)

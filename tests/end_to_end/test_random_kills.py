@@ -54,8 +54,8 @@ from tests.kit.side_by_side import side_by_side
 from tests.kit.transcript import Predicate, breaches, end_of, outcomes, read_records, saw, transitions
 from tools.verdict import Verdict
 
-KILLS = int(os.environ.get("MYCODEAGENT_RANDOM_KILLS", "14"))
-ROUNDS = int(os.environ.get("MYCODEAGENT_SPAWN_ROUNDS", "6"))
+KILLS = int(os.environ.get("MYCODEAGENT_RANDOM_KILLS", "10"))
+ROUNDS = int(os.environ.get("MYCODEAGENT_SPAWN_ROUNDS", "4"))
 SEED = int(os.environ.get("MYCODEAGENT_SEED", random.randrange(1 << 32)))
 WHOLE_S = 2.0  # about as long as the session takes from its first record on
 SLOWEST_START_S = 0.08  # of a supervisor, until its command runs
