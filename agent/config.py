@@ -40,6 +40,7 @@ HOME = "MYCODEAGENT_HOME"
 MEMORY_DIR = "MYCODEAGENT_MEMORY_DIR"
 CONTEXT_TOKENS = "MYCODEAGENT_CONTEXT_TOKENS"
 IMAGES = "MYCODEAGENT_IMAGES"
+SDK = "MYCODEAGENT_SDK"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Settings:
     memory_dir: Path | None
     context_tokens: int
     sees_images: bool  # the model
+    uses_sdk: bool  # requests go out through the openai package
     notes: tuple[str, ...]
     secrets: tuple[str, ...] = field(repr=False)  # exact values that no text may hold, used or not
 
@@ -125,6 +127,7 @@ def load_settings(
         memory_dir=places.memory_dir,
         context_tokens=_context_tokens(sources),
         sees_images=_sees_images(sources, model),
+        uses_sdk=_yes_or_no(sources, SDK) or False,
         notes=tuple(notes),
         secrets=tuple(sorted(keys)),
     )
@@ -280,13 +283,20 @@ def _context_tokens(sources: Sequence[_Source]) -> int:
 
 
 def _sees_images(sources: Sequence[_Source], model: str) -> bool:
-    value = _first(sources, IMAGES)
-    if value is None:
+    said = _yes_or_no(sources, IMAGES)
+    if said is None:
         from agent.provider.sight import sees_images
 
         return sees_images(model)
+    return said
+
+
+def _yes_or_no(sources: Sequence[_Source], name: str) -> bool | None:
+    value = _first(sources, name)
+    if value is None:
+        return None
     if value.lower() not in ("yes", "no"):
-        raise ConfigError(f"{IMAGES} is {value!r}: it should be yes or no.")
+        raise ConfigError(f"{name} is {value!r}: it should be yes or no.")
     return value.lower() == "yes"
 
 

@@ -17,5 +17,7 @@ def make_provider(settings: Settings) -> ModelProvider:
 
         return DemoProvider()
     from agent.provider.openai_chat import OpenAIChatProvider
+    from agent.provider.transport import HttpxTransport, SdkTransport
 
-    return OpenAIChatProvider(settings.base_url, settings.api_key, settings.model)
+    transport = SdkTransport if settings.uses_sdk else HttpxTransport
+    return OpenAIChatProvider(settings.base_url, settings.api_key, settings.model, transport=transport)

@@ -1,20 +1,17 @@
-"""Streamed Chat Completions of any OpenAI-compatible address, through the `openai` SDK.
+"""Streamed Chat Completions of any OpenAI-compatible address.
 
-The request goes out by the SDK's low-level `post` with a body that is already encoded, and the raw response comes back:
-`chat.completions.create` would import half a second of types, walk the whole history in Python at every request, and
-read the stream with a parser that fails on keep-alive events (K30). Authentication, proxies, certificates and status
-errors stay the SDK's. Whatever goes wrong becomes a `ModelFailure` in `_translated`, and nowhere else.
+A transport sends a body that is already encoded, and the raw response comes back: its events are read here. Whatever
+goes wrong becomes a `ModelFailure` in `_translated` or `_refused`, and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import ssl
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,12 +23,11 @@ from agent.provider.base import ChatMessage, Chunk, ModelRequest
 from agent.provider.failures import Service, asks_for_wait_s, failure_of_error, web_page
 from agent.provider.sight import has_images, without_images
 from agent.provider.sse import EventTooLong, SseEvent, SseParser
+from agent.provider.transport import CONNECT_S, HttpxTransport, Transport
 
 if TYPE_CHECKING:
     import httpx
-    import openai
 
-CONNECT_S = 10.0  # a service that is there answers much sooner
 IDLE_S = 120.0  # without a single byte: services that think long send keep-alive comments meanwhile
 CHUNK_S = 600.0  # with bytes, but without a chunk: keep-alives alone do not count as an answer for ever
 TAIL_S = 5.0  # after the finish reason only the usage and [DONE] can follow; some servers then keep the line open
@@ -45,8 +41,8 @@ _BROKE_OFF = "broke off the connection before the answer was complete: try again
 class OpenAIChatProvider:
     """One service and one client, made at the first use or by `prepare`.
 
-    `api_key` None sends no key at all. `idle_s` limits the time without any byte, `chunk_s` the time without a chunk,
-    `tail_s` the time that a complete answer waits for its usage.
+    `api_key` None sends no key at all. `transport` makes the client of an address. `idle_s` limits the time without any
+    byte, `chunk_s` the time without a chunk, `tail_s` the time that a complete answer waits for its usage.
     """
 
     kind = "openai_chat"
@@ -57,6 +53,7 @@ class OpenAIChatProvider:
         api_key: str | None,
         model: str,
         *,
+        transport: Callable[[str, float], Transport] = HttpxTransport,
         idle_s: float = IDLE_S,
         chunk_s: float = CHUNK_S,
         tail_s: float = TAIL_S,
@@ -65,11 +62,12 @@ class OpenAIChatProvider:
         self._idle_s = idle_s
         self._chunk_s = chunk_s
         self._tail_s = tail_s
-        self._client: openai.AsyncOpenAI | None = None
+        self._new_transport = transport
+        self._transport: Transport | None = None
         self._building = threading.Lock()
         self._asks_for_usage = True  # until a service says that it does not know `stream_options`
         self._takes_images = True  # until a service says that it does not
-        self._refused: list[ChatMessage] = []  # whose images it did not take
+        self._refused_messages: list[ChatMessage] = []  # whose images it did not take
         self._in_doubt = False  # the newest of them is refused, and no request has succeeded since
         self._limit_name = "max_tokens"  # until a service says that it wants `max_completion_tokens`
 
@@ -81,11 +79,11 @@ class OpenAIChatProvider:
         self._built()
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        if self._transport is not None:
+            await self._transport.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        if self._client is None:
+        if self._transport is None:
             await asyncio.to_thread(self.prepare)
         response = await self._send(request)
         try:
@@ -97,23 +95,15 @@ class OpenAIChatProvider:
 
     # -- the request
 
-    def _built(self) -> openai.AsyncOpenAI:
+    def _built(self) -> Transport:
         with self._building:
-            if self._client is None:
-                self._client = self._build()
-            return self._client
+            if self._transport is None:
+                self._transport = self._build()
+            return self._transport
 
-    def _build(self) -> openai.AsyncOpenAI:
+    def _build(self) -> Transport:
         try:
-            import httpx
-            import openai
-
-            return openai.AsyncOpenAI(
-                base_url=self._service.address,
-                api_key=self._service.api_key or "unused",  # the SDK insists; `_headers` takes it out again
-                max_retries=0,  # ours are visible, recorded and can be interrupted
-                timeout=httpx.Timeout(self._idle_s, connect=CONNECT_S),
-            )
+            return self._new_transport(self._service.address, self._idle_s)
         except (ImportError, OSError, ValueError) as error:  # proxies and certificates come from the environment
             raise ModelFailure(
                 FailureKind.ADDRESS,
@@ -132,21 +122,17 @@ class OpenAIChatProvider:
         return await self._send(request)
 
     async def _post(self, request: ModelRequest) -> httpx.Response:
-        import httpx
-
-        body, headers = self._body(request), self._headers()
-        streamed: bool = True  # not a literal: that overload of the SDK demands one of its own stream classes
         with self._translated():
-            return await self._built().post(
-                "/chat/completions",
-                cast_to=httpx.Response,
-                content=body,
-                options={"headers": headers},
-                stream=streamed,
-            )
+            response = await self._built().post("/chat/completions", self._body(request), self._headers())
+            if response.is_success:
+                return response
+            try:
+                raise self._refused(response, await response.aread())
+            finally:
+                await response.aclose()
 
     def _body(self, request: ModelRequest) -> bytes:
-        messages = request.messages if not self._refused else [self._bearable(one) for one in request.messages]
+        messages = request.messages if not self._refused_messages else [self._bearable(one) for one in request.messages]
         encoded = [message.encoded for message in messages]
         body: dict[str, object] = {"model": request.model, "messages": encoded, "stream": True}
         if self._asks_for_usage:
@@ -157,19 +143,13 @@ class OpenAIChatProvider:
             body[self._limit_name] = request.max_output_tokens
         return msgspec.json.encode(body)
 
-    def _headers(self) -> Mapping[str, str | openai.Omit]:
-        """Ours, and only ours: the SDK would also send what it finds in the environment, to whatever address."""
-        from openai import Omit
-
-        ambient = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
-        headers: dict[str, str | Omit] = {line.partition(":")[0].strip(): Omit() for line in ambient if ":" in line}
+    def _headers(self) -> dict[str, str]:
         key = self._service.api_key
-        return headers | {
-            "Authorization": f"Bearer {key}" if key is not None else Omit(),
-            "OpenAI-Organization": Omit(),
-            "OpenAI-Project": Omit(),
+        return {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
+            "User-Agent": "mycodeagent",
+            **({"Authorization": f"Bearer {key}"} if key is not None else {}),
         }
 
     def _can_adapt(self, failure: ModelFailure, request: ModelRequest) -> bool:
@@ -196,12 +176,12 @@ class OpenAIChatProvider:
             return False
         self._takes_images = not self._in_doubt
         self._in_doubt = True
-        self._refused.append(sent[-1])
+        self._refused_messages.append(sent[-1])
         return True
 
     def _bearable(self, message: ChatMessage) -> ChatMessage:
         """The message as this service takes it."""
-        refused = not self._takes_images or any(message is one for one in self._refused)
+        refused = not self._takes_images or any(message is one for one in self._refused_messages)
         return without_images(message) if refused else message
 
     # -- the answer
@@ -280,23 +260,21 @@ class OpenAIChatProvider:
 
     # -- what can go wrong
 
+    def _refused(self, response: httpx.Response, body: bytes) -> ModelFailure:
+        """What a response that is no success says; a proxy's page says nothing, its markup is for browsers."""
+        said = _json(body)
+        if said is None and not body.lstrip().startswith(b"<"):
+            said = body.decode("utf-8", "replace")
+        error = said.get("error", said) if isinstance(said, Mapping) else said
+        return failure_of_error(self._service, response.status_code, error, asks_for_wait_s(response.headers))
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Translate what the SDK raises, and httpx: its errors come through bare once the answer has begun."""
+        """Translate what httpx raises."""
         import httpx
-        import openai
 
         try:
             yield
-        except openai.APIStatusError as error:
-            headers = error.response.headers
-            if error.response.text.lstrip().startswith("<"):
-                body: object = None  # a proxy's page: its markup says nothing to the user
-            else:
-                body = error.body
-            raise failure_of_error(self._service, error.status_code, body, asks_for_wait_s(headers)) from error
-        except openai.APIConnectionError as error:
-            raise self._of_transport(error.__cause__ or error) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TimeoutError, EventTooLong) as error:
             raise self._of_transport(error) from error
 

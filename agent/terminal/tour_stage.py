@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from agent.config import ADDRESS, CONTEXT_TOKENS, IMAGES, KEY, MEMORY_DIR, MODEL
+from agent.config import ADDRESS, CONTEXT_TOKENS, IMAGES, KEY, MEMORY_DIR, MODEL, SDK
 from agent.config import HOME as SESSIONS
 from memory.events import JsonObject
 
 MAIN = Path(__file__).resolve().parents[2] / "main.py"  # beside our packages, in a checkout and in an installed copy
-_HIDDEN = (KEY, ADDRESS, MODEL, MEMORY_DIR, CONTEXT_TOKENS, IMAGES, "XDG_CONFIG_HOME")
+_HIDDEN = (KEY, ADDRESS, MODEL, MEMORY_DIR, CONTEXT_TOKENS, IMAGES, SDK, "XDG_CONFIG_HOME")
 LOOK_S = 0.0005  # between two looks at a growing transcript: the moment to kill in may last a few milliseconds
 WAIT_S_MAX = 30.0  # for anything that the tour waits for: a machine that is slower than this is broken
 

@@ -67,6 +67,7 @@ def test_nothing_set_starts_the_demo_model(someone: User) -> None:
         memory_dir=None,
         context_tokens=128_000,
         sees_images=False,
+        uses_sdk=False,
         notes=(),
         secrets=(),
     )
@@ -107,6 +108,7 @@ def test_all_of_it_from_the_environment(someone: User) -> None:
         memory_dir=Path("/memory"),
         context_tokens=8000,
         sees_images=False,
+        uses_sdk=False,
         notes=(),
         secrets=(KEY,),
     )

@@ -16,6 +16,7 @@ from agent.errors import FailureKind, ModelFailure
 from agent.provider.assembly import Reply, ReplyAssembler, ToolCall, Usage
 from agent.provider.base import ChatMessage, ModelRequest
 from agent.provider.openai_chat import OpenAIChatProvider
+from agent.provider.transport import HttpxTransport, SdkTransport, Transport
 from tests.agent.provider.raw_server import Answer, RawServer, Then, data, page, stream
 
 KEY = "sk-secret-0123456789"
@@ -33,6 +34,25 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 DONE = b"data: [DONE]\n\n"
 GOOD = stream(data(delta({"content": "Hel"}), delta({"content": "lo"}), STOP, USAGE), DONE)
 HELLO = Reply("Hello", (), "stop", Usage(5, 0, 2))
+
+
+class Chosen:
+    """The transport that the tests run with."""
+
+    transport: Callable[[str, float], Transport] = HttpxTransport
+
+
+@pytest.fixture(autouse=True, params=[HttpxTransport, SdkTransport])
+def each_transport(request: pytest.FixtureRequest) -> None:
+    Chosen.transport = request.param
+
+
+def provider_of(
+    address: str, key: str | None = KEY, *, idle_s: float = 20.0, chunk_s: float = 20.0, tail_s: float = 20.0
+) -> OpenAIChatProvider:
+    return OpenAIChatProvider(
+        address, key, "m", transport=Chosen.transport, idle_s=idle_s, chunk_s=chunk_s, tail_s=tail_s
+    )
 
 
 async def ask(provider: OpenAIChatProvider, request: ModelRequest = REQUEST) -> Reply:
@@ -57,7 +77,7 @@ def exchange(
     async def run() -> tuple[list[Reply | ModelFailure], RawServer]:
         results: list[Reply | ModelFailure] = []
         async with RawServer(*answers) as server:
-            provider = OpenAIChatProvider(server.base_url, key, "m", idle_s=idle_s, chunk_s=chunk_s, tail_s=tail_s)
+            provider = provider_of(server.base_url, key, idle_s=idle_s, chunk_s=chunk_s, tail_s=tail_s)
             for _ in range(times):
                 try:
                     results.append(await ask(provider, request))
@@ -375,7 +395,7 @@ def test_keep_alives_alone_are_no_answer_for_ever() -> None:
 def ask_once(base_url: str) -> ModelFailure:
     async def run() -> ModelFailure:
         with pytest.raises(ModelFailure) as caught:
-            await ask(OpenAIChatProvider(base_url, KEY, "m"))
+            await ask(provider_of(base_url))
         return caught.value
 
     return asyncio.run(run())
@@ -411,7 +431,7 @@ def test_tls_with_a_server_that_speaks_none_is_a_wrong_address() -> None:
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(ModelFailure) as caught:
-                await ask(OpenAIChatProvider(f"https://127.0.0.1:{port}/v1", KEY, "m"))
+                await ask(provider_of(f"https://127.0.0.1:{port}/v1"))
             return caught.value
 
     failure = asyncio.run(run())
@@ -432,7 +452,7 @@ async def first_chunk_then(
     server: RawServer, end: Callable[[OpenAIChatProvider, asyncio.Event], Coroutine[object, object, None]]
 ) -> Reply:
     """Begin a hanging answer, end it in some way, see that the server noticed, and use the same client again."""
-    provider = OpenAIChatProvider(server.base_url, KEY, "m")
+    provider = provider_of(server.base_url)
     await end(provider, server.client_left)
     await asyncio.wait_for(server.client_left.wait(), 10)
     reply = await ask(provider)
@@ -478,15 +498,19 @@ def test_cancelling_the_task_ends_the_request(answer: Answer) -> None:
 
 
 def test_preparing_in_many_threads_builds_one_client() -> None:
-    provider = OpenAIChatProvider("http://127.0.0.1:9/v1", KEY, "m")
+    made: list[Transport] = []
+
+    def transport(address: str, idle_s: float) -> Transport:
+        made.append(HttpxTransport(address, idle_s))
+        return made[-1]
+
+    provider = OpenAIChatProvider("http://127.0.0.1:9/v1", KEY, "m", transport=transport)
     threads = [threading.Thread(target=provider.prepare) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    before = provider._client
-    provider.prepare()
-    assert provider._client is before is not None
+    assert len(made) == 1
 
 
 def test_neither_importing_nor_constructing_a_provider_imports_the_sdk() -> None:
