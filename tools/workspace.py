@@ -89,7 +89,8 @@ class Workspace:
             if is_unfit(file_path):
                 message = f"There is no {file_path[:200]!r}. A new name with such characters is written as $'...'."
                 raise CallRefused(ErrorCode.INVALID_ARGUMENTS, message) from None
-            return _composed_otherwise(path) or path
+            other = _composed_otherwise(path)
+            return path if other is None else self.resolve(path_to_text(other))  # it may be a link
         except OSError as error:
             if error.errno == errno.ENOTDIR:
                 return path

@@ -390,6 +390,16 @@ def test_a_name_is_found_in_either_unicode_composition(tmp_path: Path) -> None:
     assert files.names() == {"cafe\u0301.txt"}
 
 
+def test_a_link_that_is_found_by_another_composition_is_followed_no_further_than_any_other(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden\n")
+    files = Files(tmp_path / "work")
+    files.put("inside.txt", "seen\n")
+    (files.root / "cafe\u0301").symlink_to(tmp_path / "secret")
+    (files.root / "the\u0301").symlink_to("inside.txt")
+    assert files.code("Read", file_path="caf\u00e9") == ErrorCode.OUTSIDE_WORKSPACE
+    assert files.text("Read", file_path="th\u00e9") == "     1\tseen"
+
+
 @pytest.mark.parametrize("tool", ["Edit", "Write"])
 def test_a_file_too_large_to_be_changed_is_refused_before_it_is_read(tmp_path: Path, tool: str) -> None:
     files = Files(tmp_path)
