@@ -119,8 +119,7 @@ class FileChangeTool(Tool[ParamsT, FileChange]):
     def content(self, path: Path) -> Content:
         """What the file holds. Raises CallRefused."""
         content = Content((self._workspace.read(path, CHANGE_BYTES_MAX),), self._workspace.display(path))
-        known = self._read_cache.encoding_of(path, lambda: content.sha256)
-        return content if known is None else replace(content, known=known)
+        return self._read_cache.in_its_encoding(path, content)
 
     async def plan_revert(self, intent: dict[str, Json], old: bytes | None) -> FileChange:
         return await asyncio.to_thread(self._look_back, intent, old)

@@ -69,8 +69,7 @@ class Grep(Tool[GrepParams, GrepPlan]):
     description = (
         "Search file contents by regular expression. Hidden, binary and git-ignored files are left out unless path "
         "names them; links are not followed. Letters beyond ASCII are found in UTF-8, UTF-16, GBK and Western files. "
-        "The result is cut at 30 KB, and a long line is shown as a window around its "
-        "match. " + QUOTING_RULE
+        "The result is cut at 30 KB, and a long line is shown as a window around its match. " + QUOTING_RULE
     )
     replay_safe = True
     params = GrepParams

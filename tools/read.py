@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -143,8 +143,7 @@ class Read(Tool[ReadParams, ReadPlan]):
 
     def _look_as_a_whole(self, plan: ReadPlan, looked_at: os.stat_result) -> ToolResult:
         content = Content((self._workspace.read(plan.path, DECODED_BYTES_MAX),), plan.subject)
-        known = self._read_cache.encoding_of(plan.path, lambda: content.sha256)
-        content = content if known is None else replace(content, known=known)
+        content = self._read_cache.in_its_encoding(plan.path, content)
         notebook = notebook_text(content.data) if plan.path.suffix == ".ipynb" else None
         text, note = (
             (content.readable, _encoding_note(content.encoding))

@@ -6,12 +6,13 @@ A file counts as seen with a certain content, by its hash; times are only a shor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tools.base import CallRefused, FileState
-from tools.encoding import Encoding, remembered
+from tools.content import Content
+from tools.encoding import remembered
 from tools.limits import RECHECK_BYTES_MAX
 from tools.path_text import path_to_text, text_to_path
 from tools.regular_file import digest
@@ -39,12 +40,12 @@ class ReadCache:
     def drop(self, path: Path | str) -> None:
         self._states.pop(_key(path), None)
 
-    def encoding_of(self, path: Path | str, sha256: Callable[[], str]) -> Encoding | None:
-        """The encoding that this content was shown or written in, where a look at it might tell another."""
+    def in_its_encoding(self, path: Path | str, content: Content) -> Content:
+        """The content in the encoding that it was shown or written in, where a look at it might tell another."""
         known = self.get(path)
-        if known is None or not known.encoding or known.sha256 != sha256():
-            return None
-        return remembered(known.encoding)
+        if known is None or not known.encoding or known.sha256 != content.sha256:
+            return content
+        return replace(content, known=remembered(known.encoding))
 
     def is_current(self, path: Path | str, sha256: str) -> bool:
         """Whether this is the content that the model knows."""

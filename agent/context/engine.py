@@ -52,7 +52,8 @@ class ContextEngine:
         conversation = list(self._conversation)
         if world.sees_images:
             self._pictures.fill(conversation)
-        return [*view, *conversation]
+        view.extend(conversation)
+        return view
 
     def message_tokens(self) -> Sequence[int]:
         """Estimated tokens of each message of the history, in its order."""
